@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+// Becoming a member of a group.
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "regroup/group.h"
+#include "regroup/status.h"
+#include "regroup/store.h"
+
+namespace regroup {
+
+// What is unset is taken from the environment: REGROUP_STORE, REGROUP_RANK, REGROUP_SIZE, REGROUP_TIMEOUT,
+// REGROUP_TRANSPORT, REGROUP_INTERFACE; else from RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT as torchrun and
+// `regroup run` set them.
+struct JoinOptions {
+  std::shared_ptr<Store> store;    // or:
+  std::optional<std::string> store_url;  // "tcp://host:port/prefix", "file:///path"
+  std::optional<Rank> rank;
+  std::optional<Rank> size;
+  // For joining, and the group's default for operations. 5 minutes where nobody says otherwise.
+  std::optional<std::chrono::nanoseconds> timeout;
+  std::optional<std::string> transport;  // "auto" (shm inside a host, tcp between), "shm", "tcp"
+  std::optional<std::string> interface;  // whose address others shall use
+  // Two joins through one store need different names (or one after the other the same).
+  std::string name = "world";
+  // Ranks with different labels count as being on different hosts although they are not: for trying mixed groups on one.
+  std::string host_label;
+  // Refuse reads of other processes' memory, as a hardened kernel would.
+  bool cross_process_reads = true;
+};
+
+// Returns when all ranks have come, or at the deadline with the ranks that did not.
+Result<ProcessGroup> join(JoinOptions options = {});
+
+// `size` ranks as threads of this process; returns when all have returned: ok, or the first failure. What `body` throws
+// becomes `internal` with the message.
+Status run_local(Rank size, const std::function<void(ProcessGroup&)>& body, JoinOptions options = {});
+
+// `size` ranks as forked processes; the exit status of a rank is what `body` returns. ok if all return 0. A rank that a
+// signal ends or that returns another value makes it `peer_lost` with that rank; the others are ended at the deadline
+// (`options.timeout`, as a limit for the whole).
+Status run_forked(Rank size, const std::function<int(ProcessGroup&)>& body, JoinOptions options = {});
+
+}  // namespace regroup
