@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+// All planners: pure functions from a problem to the rank's schedule. Each is in a file of its own, named like it,
+// whose first comment gives steps, bytes and paper. catalogue.cc says which problems each fits.
+#pragma once
+
+#include "plan/problem.h"
+#include "plan/schedule.h"
+
+namespace regroup::algorithms {
+
+plan::Schedule plan_all_reduce_direct(const plan::Problem& problem);
+plan::Schedule plan_all_reduce_direct_one_phase(const plan::Problem& problem);
+plan::Schedule plan_all_reduce_exchange(const plan::Problem& problem);
+plan::Schedule plan_all_reduce_rabenseifner(const plan::Problem& problem);
+plan::Schedule plan_all_reduce_recursive_doubling(const plan::Problem& problem);
+plan::Schedule plan_all_reduce_ring(const plan::Problem& problem);
+
+plan::Schedule plan_all_to_all_bruck(const plan::Problem& problem);
+plan::Schedule plan_all_to_all_direct(const plan::Problem& problem);
+plan::Schedule plan_all_to_all_linear_shift(const plan::Problem& problem);
+plan::Schedule plan_all_to_all_pairwise(const plan::Problem& problem);
+
+}  // namespace regroup::algorithms
