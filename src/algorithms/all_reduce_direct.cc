@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Direct all-reduce in two phases, by reads of peers' memory: each rank folds its share of all inputs, block by block,
-// and publishes a mark for every block; the others then fetch the block, best while it is still in a shared cache. In
-// place too: the only reader of a share of the inputs is the rank that replaces it, and the others replace theirs after
-// its mark. Steps 2 phases, overlapping by blocks · bytes read n + (P − 1)/P · n · one fold in rank order · no scratch.
+// Direct all-reduce in two phases, by reads of peers' memory: each rank folds its share of all inputs, block by
+// block, and publishes a mark for every block; the others then fetch the block, best while it is still in a shared
+// cache. In place too: the only reader of a share of the inputs is the rank that replaces it, and the others
+// replace theirs after its mark.
+// Steps 2 phases, overlapping by blocks · bytes read n + (P − 1)/P · n · one fold in rank order · no scratch.
 // The two-phase scheme of shared-memory reduce-scatter and all-gather: folklore.
 #include <vector>
 

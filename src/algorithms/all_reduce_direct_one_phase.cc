@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Direct all-reduce in one phase, by reads of peers' memory: every rank folds all inputs itself, in rank order, and so
-// all compute the same bits. Not in place: the others read the input for as long as it takes them. Steps 1 · bytes read
-// P · n · no scratch · best for small vectors, where a second phase costs more than folding everything. Folklore.
+// Direct all-reduce in one phase, by reads of peers' memory: every rank folds all inputs itself, in rank order,
+// and so all compute the same bits. Not in place: the others read the input for as long as it takes them.
+// Steps 1 · bytes read P · n · no scratch · best for small vectors, where a second phase costs more than folding
+// everything.
+// Folklore.
 #include <vector>
 
 #include "algorithms/planners.h"

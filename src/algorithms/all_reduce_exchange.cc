@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// All-reduce by exchange: every rank sends each other one its share of the vector, folds its own share of all vectors
-// in rank order and in one fold, and sends the result to everyone. No partial result travels, so it may be rounded
-// once: for the half types, for averages of integers, and for results that must not depend on the transport. Steps 2(P
-// − 1) messages, in two waves that overlap by blocks · bytes sent 2(P − 1)/P · n, a ring's · scratch (P − 1)/P · n.
+// All-reduce by exchange: every rank sends each other one its share of the vector, folds its own share of all
+// vectors in rank order and in one fold, and sends the result to everyone. No partial result travels, so it may be
+// rounded once: for the half types, for averages of integers, and for results that must not depend on the
+// transport.
+// Steps 2(P − 1) messages, in two waves that overlap by blocks · bytes sent 2(P − 1)/P · n, a ring's · scratch (P
+// − 1)/P · n.
 // Pairwise exchange: Thakur, Rabenseifner & Gropp, "Optimization of collective communication operations in MPICH",
 // 2005.
 #include <vector>

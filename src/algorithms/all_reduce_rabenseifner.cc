@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Rabenseifner's all-reduce: a reduce-scatter by recursive halving, then an all-gather by recursive doubling. At
-// distance 1, 2, 4, … partners split the window that both hold, each sends the half that it gives up and folds the one
-// it keeps; on the way back they exchange the finished halves. Where P is no power of two, the even rank of each of the
-// first pairs hands its vector to the odd one, sits out, and is handed the result. Steps 2 log2 P (+ 2) · bytes sent
-// 2(P − 1)/P · n (pairs: + n) · no scratch · best between latency and bandwidth. Rabenseifner, "Optimization of
-// collective reduction operations", 2004.
+// distance 1, 2, 4, … partners split the window that both hold, each sends the half that it gives up and folds the
+// one it keeps; on the way back they exchange the finished halves. Where P is no power of two, the even rank of
+// each of the first pairs hands its vector to the odd one, sits out, and is handed the result.
+// Steps 2 log2 P (+ 2) · bytes sent 2(P − 1)/P · n (pairs: + n) · no scratch · best between latency and bandwidth.
+// Rabenseifner, "Optimization of collective reduction operations", 2004.
 #include <utility>
 #include <vector>
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Recursive doubling all-reduce: at distance 1, 2, 4, … partners exchange all they have folded so far. Both put the
-// lower rank's operand first, so that all ranks compute the same bits. Where P is no power of two, the even rank of
-// each of the first pairs hands its vector to the odd one, sits out, and is handed the result. Steps log2 P (+ 2) ·
-// bytes sent log2(P) · n · scratch n · best when latency dominates. Thakur, Rabenseifner & Gropp, "Optimization of
-// collective communication operations in MPICH", 2005.
+// Recursive doubling all-reduce: at distance 1, 2, 4, … partners exchange all they have folded so far. Both put
+// the lower rank's operand first, so that all ranks compute the same bits. Where P is no power of two, the even
+// rank of each of the first pairs hands its vector to the odd one, sits out, and is handed the result.
+// Steps log2 P (+ 2) · bytes sent log2(P) · n · scratch n · best when latency dominates.
+// Thakur, Rabenseifner & Gropp, "Optimization of collective communication operations in MPICH", 2005.
 #include <utility>
 
 #include "algorithms/planners.h"

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ring all-reduce: every rank's vector is cut into P chunks; chunk c is folded along the ring from rank c to rank c −
-// 1, and then passed on along it once more. Chunks travel in blocks, so that a block is folded while the next is on its
-// way. Steps 2(P − 1) · bytes sent 2(P − 1)/P · n, the least possible · no scratch · best when bandwidth dominates.
+// Ring all-reduce: every rank's vector is cut into P chunks; chunk c is folded along the ring from rank c to rank
+// c − 1, and then passed on along it once more. Chunks travel in blocks, so that a block is folded while the next
+// is on its way.
+// Steps 2(P − 1) · bytes sent 2(P − 1)/P · n, the least possible · no scratch · best when bandwidth dominates.
 // Patarasuk & Yuan, "Bandwidth optimal all-reduce algorithms for clusters of workstations", 2009.
 #include <vector>
 

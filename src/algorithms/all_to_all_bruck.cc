@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Bruck's all-to-all, for equal counts: slot j of rank r is what r has for rank r + j. For each bit d of j, in rising
-// order, rank r sends all slots that have it, in one message, to rank r + d; after the last bit slot j holds what rank
-// r − j had for r. A slot is packed from wherever it arrived, so that nothing is unpacked in between. In place too: a
-// part of the output is written when the same part of the input has been packed. Steps ⌈log2 P⌉ · bytes sent about
-// log2(P)/2 · n · scratch about log2(P) · n · best when latency dominates. Bruck, Ho, Kipnis, Upfal & Weathersby,
-// "Efficient algorithms for all-to-all communications in multiport message-passing systems", 1997.
+// Bruck's all-to-all, for equal counts: slot j of rank r is what r has for rank r + j. For each bit d of j, in
+// rising order, rank r sends all slots that have it, in one message, to rank r + d; after the last bit slot j
+// holds what rank r − j had for r. A slot is packed from wherever it arrived, so that nothing is unpacked in
+// between. In place too: a part of the output is written when the same part of the input has been packed.
+// Steps ⌈log2 P⌉ · bytes sent about log2(P)/2 · n · scratch about log2(P) · n · best when latency dominates.
+// Bruck, Ho, Kipnis, Upfal & Weathersby, "Efficient algorithms for all-to-all communications in multiport
+// message-passing systems", 1997.
 #include <vector>
 
 #include "algorithms/planners.h"

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Direct all-to-all, by reads of peers' memory: each rank fetches its part of every peer's input, beginning with the
-// rank after its own, so that not all read the same peer at once. Any counts. Not in place: peers read the input until
-// they are done. Steps 1 · bytes read (P − 1)/P · n, each once · no scratch. Folklore.
+// Direct all-to-all, by reads of peers' memory: each rank fetches its part of every peer's input, beginning with
+// the rank after its own, so that not all read the same peer at once. Any counts. Not in place: peers read the
+// input until they are done.
+// Steps 1 · bytes read (P − 1)/P · n, each once · no scratch.
+// Folklore.
 #include <vector>
 
 #include "algorithms/planners.h"

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Linear shift all-to-all: in its i-th step rank r exchanges with rank (i − r) mod P, which in that step exchanges with
-// r. All steps are posted at once. Any counts. Not in place: a part may arrive while the one in its stead is still
-// leaving. Steps P − 1, at once · bytes sent (P − 1)/P · n, each once · no scratch · the general one. Hofmann & Rünger,
-// "In-place algorithms for the symmetric all-to-all exchange with MPI", 2013.
+// Linear shift all-to-all: in its i-th step rank r exchanges with rank (i − r) mod P, which in that step exchanges
+// with r. All steps are posted at once. Any counts. Not in place: a part may arrive while the one in its stead is
+// still leaving.
+// Steps P − 1, at once · bytes sent (P − 1)/P · n, each once · no scratch · the general one.
+// Hofmann & Rünger, "In-place algorithms for the symmetric all-to-all exchange with MPI", 2013.
 #include "algorithms/planners.h"
 #include "algorithms/planning.h"
 

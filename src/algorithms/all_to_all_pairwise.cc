@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Pairwise all-to-all: in step k rank r sends to rank r + k and receives from rank r − k; a step starts when the one
-// before is done, so that no rank is sent to by many at once. Any counts. Not in place, as a rank's sends and receives
-// of one step concern different parts and those of a later step may arrive first. Steps P − 1, one after the other ·
-// bytes sent (P − 1)/P · n, each once · no scratch · for networks that congest. Thakur, Rabenseifner & Gropp,
-// "Optimization of collective communication operations in MPICH", 2005.
+// Pairwise all-to-all: in step k rank r sends to rank r + k and receives from rank r − k; a step starts when the
+// one before is done, so that no rank is sent to by many at once. Any counts. Not in place, as a rank's sends and
+// receives of one step concern different parts and those of a later step may arrive first.
+// Steps P − 1, one after the other · bytes sent (P − 1)/P · n, each once · no scratch · for networks that congest.
+// Thakur, Rabenseifner & Gropp, "Optimization of collective communication operations in MPICH", 2005.
 #include "algorithms/planners.h"
 #include "algorithms/planning.h"
 

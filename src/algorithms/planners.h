@@ -8,6 +8,11 @@
 
 namespace regroup::algorithms {
 
+plan::Schedule plan_all_gather_bruck(const plan::Problem& problem);
+plan::Schedule plan_all_gather_direct(const plan::Problem& problem);
+plan::Schedule plan_all_gather_recursive_doubling(const plan::Problem& problem);
+plan::Schedule plan_all_gather_ring(const plan::Problem& problem);
+
 plan::Schedule plan_all_reduce_direct(const plan::Problem& problem);
 plan::Schedule plan_all_reduce_direct_one_phase(const plan::Problem& problem);
 plan::Schedule plan_all_reduce_exchange(const plan::Problem& problem);
@@ -19,5 +24,10 @@ plan::Schedule plan_all_to_all_bruck(const plan::Problem& problem);
 plan::Schedule plan_all_to_all_direct(const plan::Problem& problem);
 plan::Schedule plan_all_to_all_linear_shift(const plan::Problem& problem);
 plan::Schedule plan_all_to_all_pairwise(const plan::Problem& problem);
+
+plan::Schedule plan_reduce_scatter_direct(const plan::Problem& problem);
+plan::Schedule plan_reduce_scatter_exchange(const plan::Problem& problem);
+plan::Schedule plan_reduce_scatter_recursive_halving(const plan::Problem& problem);
+plan::Schedule plan_reduce_scatter_ring(const plan::Problem& problem);
 
 }  // namespace regroup::algorithms

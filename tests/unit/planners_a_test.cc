@@ -48,7 +48,7 @@ std::vector<Problem> problems_of(Collective collective, Rank size, int pattern) 
     problem.collective = collective;
     problem.rank = rank;
     problem.size = size;
-    problem.block = 2;
+    problem.block = collective == Collective::all_reduce ? 2 : size;
     problem.topology = plan::Topology::one_host(size);
     problem.equal_counts = pattern < 4;
     problem.count = count_of(pattern, size, size / 2, 0);
