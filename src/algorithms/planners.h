@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// All planners: pure functions from a problem to the rank's schedule. Each is in a file of its own, named like it,
-// whose first comment gives steps, bytes and paper. catalogue.cc says which problems each fits.
+// The planners of the collectives in which all ranks take the same part: pure functions from a problem to the rank's
+// schedule. Each is in a file of its own, named like it,
+// whose first comment gives steps, bytes and paper.
 #pragma once
 
+#include <span>
+
+#include "algorithms/catalogue.h"
 #include "plan/problem.h"
 #include "plan/schedule.h"
 
@@ -29,5 +33,8 @@ plan::Schedule plan_reduce_scatter_direct(const plan::Problem& problem);
 plan::Schedule plan_reduce_scatter_exchange(const plan::Problem& problem);
 plan::Schedule plan_reduce_scatter_recursive_halving(const plan::Problem& problem);
 plan::Schedule plan_reduce_scatter_ring(const plan::Problem& problem);
+
+// The part of the catalogue that lists them: which problems each fits.
+std::span<const Algorithm> symmetric_algorithms();
 
 }  // namespace regroup::algorithms
