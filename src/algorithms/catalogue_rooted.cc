@@ -11,11 +11,19 @@ using Reads = Algorithm::Reads;
 
 bool always(const plan::Problem&) { return true; }
 bool counts_known(const plan::Problem& problem) { return problem.counts_known; }
+// Several hosts, and ranks that share one.
+bool hierarchical(const plan::Problem& problem) {
+  const plan::Topology& topology = problem.topology;
+  return topology.size() == problem.size && topology.hosts() > 1 && topology.hosts() < problem.size;
+}
 
 constexpr std::string_view kFolklore = "folklore";
 constexpr std::string_view kJohnssonHo = "Johnsson & Ho 1989";
 constexpr std::string_view kPipeline = "Pjesivac-Grbovic et al. 2007";
 constexpr std::string_view kVanDeGeijn = "Barnett et al. 1994";
+constexpr std::string_view kKaronis = "Karonis et al. 2000";
+constexpr std::string_view kMultiLane = "Träff & Hunold 2020";
+constexpr std::string_view kLinearShift = "Hofmann & Rünger 2013";
 constexpr std::string_view kThakur = "Thakur, Rabenseifner & Gropp 2005";
 constexpr std::string_view kDissemination = "Hensgen, Finkel & Manber 1988";
 
@@ -43,6 +51,17 @@ constexpr Algorithm kRows[] = {
     {scatter, "flat", kFolklore, plan_scatter_flat, always, Reads::none, true, true},
     {scatter, "binomial", kThakur, plan_scatter_binomial, counts_known, Reads::none, true, true},
     {scatter, "direct", kFolklore, plan_scatter_direct, always, Reads::everywhere, true, true},
+
+    {barrier, "hierarchical", kDissemination, plan_barrier_hierarchical, hierarchical, Reads::inside_hosts, true, true},
+    {broadcast, "hierarchical", kKaronis, plan_broadcast_hierarchical, hierarchical, Reads::inside_hosts, true, true},
+    {all_reduce, "hierarchical", kMultiLane, plan_all_reduce_hierarchical, hierarchical, Reads::inside_hosts, false,
+     true},
+    {all_gather, "hierarchical", kMultiLane, plan_all_gather_hierarchical, hierarchical, Reads::inside_hosts, true,
+     true},
+    {reduce_scatter, "hierarchical", kMultiLane, plan_reduce_scatter_hierarchical, hierarchical, Reads::inside_hosts,
+     false, true},
+    {all_to_all, "hierarchical", kLinearShift, plan_all_to_all_hierarchical, hierarchical, Reads::inside_hosts, true,
+     false},
 };
 
 }  // namespace

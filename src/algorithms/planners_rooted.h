@@ -34,6 +34,14 @@ plan::Schedule plan_scatter_binomial(const plan::Problem& problem);
 plan::Schedule plan_scatter_direct(const plan::Problem& problem);
 plan::Schedule plan_scatter_flat(const plan::Problem& problem);
 
+// For several hosts: reads inside them, messages between them; ranks may be distributed in any way.
+plan::Schedule plan_all_gather_hierarchical(const plan::Problem& problem);
+plan::Schedule plan_all_reduce_hierarchical(const plan::Problem& problem);
+plan::Schedule plan_all_to_all_hierarchical(const plan::Problem& problem);
+plan::Schedule plan_barrier_hierarchical(const plan::Problem& problem);
+plan::Schedule plan_broadcast_hierarchical(const plan::Problem& problem);
+plan::Schedule plan_reduce_scatter_hierarchical(const plan::Problem& problem);
+
 // The part of the catalogue that lists them.
 std::span<const Algorithm> rooted_algorithms();
 
