@@ -11,7 +11,7 @@
 #include "reduce/fold-inl.h"
 
 HWY_BEFORE_NAMESPACE();
-namespace regroup::reduce::HWY_NAMESPACE {
+namespace regroup::reduction::HWY_NAMESPACE {
 
 // float to the nearest value with `kDropped` bits less of mantissa, as bits that still want shifting by `kDropped`. A
 // mantissa that overflows carries into the exponent, which is what it should do.
@@ -128,7 +128,7 @@ struct Float16Codec {
 using Float16Codec = SmallFloatCodec<uint16_t, 5, 10, true>;
 #endif
 
-}  // namespace regroup::reduce::HWY_NAMESPACE
+}  // namespace regroup::reduction::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
 #endif  // REGROUP_REDUCE_CODEC_INL_H_

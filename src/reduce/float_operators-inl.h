@@ -19,7 +19,7 @@
 #include "reduce/fold-inl.h"
 
 HWY_BEFORE_NAMESPACE();
-namespace regroup::reduce::HWY_NAMESPACE {
+namespace regroup::reduction::HWY_NAMESPACE {
 
 template <class D>
 HWY_INLINE hn::VFromD<D> with_canonical_nan(D d, hn::VFromD<D> v) {
@@ -147,7 +147,7 @@ Fold find_fold_of(ReduceOp::Kind op) {
   }
 }
 
-}  // namespace regroup::reduce::HWY_NAMESPACE
+}  // namespace regroup::reduction::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
 #endif  // REGROUP_REDUCE_FLOAT_OPERATORS_INL_H_

@@ -18,7 +18,7 @@
 #include "reduce/kernels.h"
 
 HWY_BEFORE_NAMESPACE();
-namespace regroup::reduce::HWY_NAMESPACE {
+namespace regroup::reduction::HWY_NAMESPACE {
 namespace {
 
 // 2^52: adding it to a smaller integer puts that integer into the low bits of the double, and the other way around.
@@ -86,11 +86,11 @@ Fold find_average(DataType type) {
 }
 
 }  // namespace
-}  // namespace regroup::reduce::HWY_NAMESPACE
+}  // namespace regroup::reduction::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
-namespace regroup::reduce {
+namespace regroup::reduction {
 namespace {
 
 HWY_EXPORT(find_average);
@@ -155,5 +155,5 @@ Fold find_integer_average_fold(DataType type) {
   }
 }
 
-}  // namespace regroup::reduce
+}  // namespace regroup::reduction
 #endif
