@@ -7,10 +7,15 @@
 #include "net/address.h"
 #include "regroup/store.h"
 #include "store/file_store.h"
+#include "store/tcp_store_client.h"
+#include "store/tcp_store_server.h"
 
 namespace regroup {
 
 namespace {
+
+constexpr std::string_view kTcp = "tcp://";
+constexpr std::string_view kFile = "file://";
 
 Status not_taken(const std::string& url, const char* taken) {
   return Status(StatusCode::invalid_argument,
@@ -20,19 +25,29 @@ Status not_taken(const std::string& url, const char* taken) {
 }  // namespace
 
 Result<std::shared_ptr<Store>> connect_store(const std::string& url, std::chrono::nanoseconds timeout) {
-  constexpr const char* kTaken = "tcp://host:port, tcp://host:port/prefix or file:///path";
-  constexpr std::string_view kFile = "file://";
+  const Status bad = not_taken(url, "tcp://host:port, tcp://host:port/prefix or file:///path");
   const std::string_view text = url;
   if (text.starts_with(kFile)) {
     const std::string path(text.substr(kFile.size()));
-    if (path.size() < 2 || path.front() != '/') return not_taken(url, kTaken);
+    if (path.size() < 2 || path.front() != '/') return bad;
     return store::open_file_store(path, timeout);
   }
-  return not_taken(url, kTaken);
+  if (!text.starts_with(kTcp)) return bad;
+  const std::string_view rest = text.substr(kTcp.size());
+  const size_t slash = rest.find('/');
+  Result<net::HostPort> where = net::parse_host_port(rest.substr(0, slash));
+  if (!where.ok() || where->host.empty() || where->port == 0) return bad;
+  Result<std::shared_ptr<Store>> store = store::connect_tcp_store(*where, base::deadline_after(timeout));
+  if (!store.ok() || slash == std::string_view::npos || slash + 1 == rest.size()) return store;
+  return make_prefix_store(std::string(rest.substr(slash + 1)), *store);
 }
 
 Result<std::shared_ptr<StoreServer>> serve_store(const std::string& url) {
-  return Status(StatusCode::unsupported, "serving a store at " + url + " is not built yet");
+  const Status bad = not_taken(url, "tcp://host:port");
+  if (!url.starts_with(kTcp)) return bad;
+  Result<net::HostPort> where = net::parse_host_port(std::string_view(url).substr(kTcp.size()));
+  if (!where.ok() || where->host.empty()) return bad;
+  return store::serve_tcp_store(*where);
 }
 
 }  // namespace regroup

@@ -73,7 +73,7 @@ class AnyStore : public testing::TestWithParam<std::string> {
   Store& b_ = *pair_.b;
 };
 INSTANTIATE_TEST_SUITE_P(Of, AnyStore,
-                         testing::Values("hash", "file", "prefix_hash", "prefix_file"),
+                         testing::Values("hash", "file", "tcp", "prefix_hash", "prefix_file", "prefix_tcp"),
                          [](const auto& kind) { return kind.param; });
 
 TEST_P(AnyStore, SetAndGet) {
@@ -298,6 +298,9 @@ TEST(StoreUrl, WhatIsTaken) {
     EXPECT_NE(status.message().find("file:///path"), std::string::npos) << status.message();
   }
   EXPECT_EQ(connect_store("file:///no/such/directory/store", 10ms).status().code(), StatusCode::io_error);
+  for (const char* bad : {"", "tcp://host", "file:///path", "tcp://127.0.0.1:0/prefix"}) {
+    EXPECT_EQ(serve_store(bad).status().code(), StatusCode::invalid_argument) << bad;
+  }
 }
 
 }  // namespace
