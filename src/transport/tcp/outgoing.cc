@@ -149,7 +149,7 @@ uint64_t Outgoing::describe(iovec* vectors, int* count) const {
       described += rest;
       continue;
     }
-    const uint64_t took = frame.cursor.describe(rest, vectors + *count, kMaxVectors - *count, count);
+    const uint64_t took = frame.cursor.describe(rest, vectors, kMaxVectors - *count, count);
     described += took;
     if (took < rest) break;  // more pieces than entries: the rest with the next call
   }

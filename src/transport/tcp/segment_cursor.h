@@ -30,7 +30,7 @@ class SegmentCursor {
   void forget() { message_ = nullptr; }
   bool of(const Message& message) const { return message_ == &message; }
 
-  // Describes the next `bytes` bytes in at most `room` entries. Returns the bytes described; adds to `*count`.
+  // Describes the next `bytes` bytes in at most `room` entries from vectors[*count] on. Returns the bytes described.
   uint64_t describe(uint64_t bytes, iovec* vectors, int room, int* count) const {
     uint64_t described = 0;
     uint64_t within = within_;

@@ -225,8 +225,9 @@ void TcpTransport::linger() {
   }
   const base::Time deadline = base::deadline_after(options_.linger);
   const auto taken = [](int fd) {
-    int unsent = 0;
-    return ::ioctl(fd, SIOCOUTQ, &unsent) != 0 || unsent == 0;
+    int unsent = 0;  // or sent and not acknowledged
+    return ::ioctl(fd, SIOCOUTQ, &unsent) != 0 ||
+           unsent <= 1;  // 1: the end itself, whose acknowledgement may be delayed
   };
   for (;;) {
     std::erase_if(open, taken);
