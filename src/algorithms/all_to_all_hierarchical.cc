@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Hierarchical all_to_all: parts for ranks of the same host are read by them, the others go as messages, by linear
 // shift. A rank knows only its own counts, so messages between two hosts can't be joined. 1 step inside hosts, P − L
-// between them, where L is the ranks of this host · every element moves once. Linear shift: Hofmann & Rünger, "An
-// in-place algorithm for irregular all-to-all communication with X.
+// between them, where L is the ranks of this host · every element moves once. Linear shift: Hofmann & Rünger,
+// "In-place algorithms for the symmetric all-to-all exchange with MPI", 2013.
 #include <vector>
 
 #include "algorithms/local_readers.h"

@@ -6,8 +6,10 @@
 #include <gtest/gtest.h>
 
 #include <numeric>
+#include <random>
 #include <set>
 
+#include "algorithms/batch.h"
 #include "unit/schedule_interpreter.h"
 
 namespace regroup::algorithms {
@@ -151,7 +153,13 @@ Values expected_of(const Case& c, const std::vector<RankMemory>& memory, Operato
   return result;
 }
 
-// What the catalogue says of the schedule's use of peers' memory, and of its scratch.
+std::vector<std::vector<RankMemory>> as_members(const std::vector<RankMemory>& memory) {
+  std::vector<std::vector<RankMemory>> by_rank;
+  for (const RankMemory& rank : memory) by_rank.push_back({rank});
+  return by_rank;
+}
+
+// What the catalogue says of the schedule's use of peers' memory.
 std::string check_reads(const Algorithm& algorithm, const Case& c, const Schedule& schedule) {
   for (const auto& step : schedule.steps()) {
     std::set<Rank> peers;
@@ -166,7 +174,7 @@ std::string check_reads(const Algorithm& algorithm, const Case& c, const Schedul
   return algorithm.reads == Algorithm::Reads::none && schedule.one_sided() ? "reads peers' memory" : "";
 }
 
-// The number of operations checked.
+// 0: does not fit; 1: right; −1: wrong.
 int check(const Algorithm& algorithm, Case c, uint64_t seed) {
   if (!algorithm.fits(problem_of(c, 0))) return 0;
   const Operator op = algorithm.single_fold ? kOrdered : kUnordered;
@@ -180,10 +188,10 @@ int check(const Algorithm& algorithm, Case c, uint64_t seed) {
       memory.push_back(memory_of(c, rank));
       EXPECT_EQ(check_reads(algorithm, c, schedules.back()), "");
     }
-    const Outcome outcome = Interpreter(schedules, memory, op, variant % 2 == 0, seed + variant).run();
+    const Outcome outcome = Interpreter(schedules, as_members(memory), op, variant % 2 == 0, seed + variant).run();
     bool right = outcome.failure.empty() && !(c.collective == Collective::barrier && outcome.left_early);
     for (Rank rank = 0; rank < c.size && right; ++rank)
-      right = outcome.outputs[rank] == expected_of(c, memory, op, rank);
+      right = outcome.outputs[rank][0] == expected_of(c, memory, op, rank);
     EXPECT_TRUE(right) << name(c.collective) << ' ' << algorithm.name << " size " << c.size << " root " << c.root
                        << " counts " << testing::PrintToString(c.counts) << (c.in_place ? " in place " : " ")
                        << outcome.failure << '\n'
@@ -203,16 +211,22 @@ std::vector<std::vector<uint64_t>> count_patterns(Rank size) {
   return patterns;
 }
 
+std::vector<std::vector<uint64_t>> pairs_of(const std::vector<uint64_t>& counts) {
+  std::vector<std::vector<uint64_t>> pairs;
+  for (size_t from = 0; from < counts.size(); ++from) {
+    pairs.emplace_back();
+    for (size_t to = 0; to < counts.size(); ++to) pairs.back().push_back((from * 5 + to * 3 + counts[from]) % 4);
+  }
+  return pairs;
+}
+
 void check_all(const Algorithm& algorithm, Rank size, const Topology& topology, bool few_roots) {
   uint64_t seed = size;
 
   for (const auto& counts : count_patterns(size)) {
     for (Rank root = 0; root < size; root += few_roots ? size / 2 + 1 : 1) {
       Case c = {algorithm.collective, size, root, counts, {}, topology};
-      for (Rank from = 0; from < size && c.collective == Collective::all_to_all; ++from) {
-        c.pairs.emplace_back();
-        for (Rank to = 0; to < size; ++to) c.pairs.back().push_back((from * 5 + to * 3 + counts[from]) % 4);
-      }
+      if (c.collective == Collective::all_to_all) c.pairs = pairs_of(counts);
       for (const bool known : {true, false}) {
         c.counts_known = known;
         const int result = check(algorithm, c, seed += 4);
@@ -259,6 +273,72 @@ TEST(PlannersRooted, SeveralHosts) {
       if (HasFailure()) break;
     }
   }
+}
+
+// A batch of any planners, on ranks of two hosts: members that are alike, that differ, with and without marks.
+void check_batch(Rank size, uint32_t members, uint64_t seed) {
+  std::mt19937_64 random(seed);
+  const Topology topology = size > 3 ? Topology::uniform(2, size / 2) : Topology::one_host(size);
+  const auto patterns = count_patterns(size);
+  std::vector<Case> cases;
+  std::vector<const Algorithm*> algorithms;
+  while (cases.size() < members) {
+    const Algorithm& algorithm = rooted_algorithms()[random() % rooted_algorithms().size()];
+    Case c = {algorithm.collective,
+              size,
+              static_cast<Rank>(random() % size),
+              patterns[random() % patterns.size()],
+              {},
+              topology};
+    if (c.collective == Collective::all_to_all) c.pairs = pairs_of(c.counts);
+    c.in_place = algorithm.in_place && random() % 2 == 0;
+    if (!algorithm.fits(problem_of(c, 0))) continue;
+    cases.push_back(c);
+    algorithms.push_back(&algorithm);
+  }
+  std::vector<Schedule> schedules;
+  std::vector<std::vector<RankMemory>> by_rank(size), by_member(members);
+  for (Rank rank = 0; rank < size; ++rank) {
+    std::vector<Schedule> parts;
+    for (uint32_t i = 0; i < members; ++i) {
+      parts.push_back(algorithms[i]->plan(problem_of(cases[i], rank)));
+      by_rank[rank].push_back(memory_of(cases[i], rank));
+      by_member[i].push_back(by_rank[rank].back());
+    }
+    schedules.push_back(plan_batch(parts));
+    ASSERT_EQ(schedules.back().members(), members);
+  }
+  const Outcome outcome = Interpreter(schedules, by_rank, kUnordered, seed % 2 == 0, seed).run();
+  ASSERT_EQ(outcome.failure, "");
+  for (Rank rank = 0; rank < size; ++rank) {
+    for (uint32_t i = 0; i < members; ++i) {
+      ASSERT_EQ(outcome.outputs[rank][i], expected_of(cases[i], by_member[i], kUnordered, rank))
+          << "member " << i << ": " << name(cases[i].collective) << ' ' << algorithms[i]->name;
+    }
+  }
+}
+
+TEST(Batch, RunsItsMembersTogether) {
+  for (const Rank size : {1u, 2u, 3u, 4u, 6u, 8u}) {
+    for (uint32_t members = 1; members < 12 && !HasFatalFailure(); ++members) {
+      for (uint64_t seed = 0; seed < 10; ++seed) check_batch(size, members, seed * 100 + members);
+    }
+  }
+  check_batch(4, 3000, 1);
+  check_batch(2, kMostMembers, 3);
+}
+
+TEST(Batch, LeavesMarksToEachMember) {
+  EXPECT_EQ(marks_in_batch(1), plan::kDone - 1);
+  EXPECT_EQ(marks_in_batch(kMostMembers), 255u);
+  for (const size_t members : {1u, 2u, 1000u, kMostMembers}) {
+    for (const uint64_t count : {uint64_t{0}, uint64_t{1}, uint64_t{1000000}, ~uint64_t{0}}) {
+      const uint64_t block = least_block_in_batch(count, members);
+      ASSERT_GT(block, 0u);
+      EXPECT_LE(count / block + (count % block != 0), marks_in_batch(members));
+    }
+  }
+  EXPECT_TRUE(plan_batch({}).steps().empty());
 }
 
 }  // namespace

@@ -15,7 +15,7 @@ namespace regroup::plan {
 
 using Values = std::vector<uint64_t>;
 
-// One rank's memory: the lengths of the parts, and which memory input and output share.
+// One rank's memory in one operation: the lengths of the parts, and which memory input and output share.
 struct RankMemory {
   std::vector<uint64_t> input_parts, output_parts;
   // The element of the input where the output begins (output in input), or of the output where the input begins; −1:
@@ -31,25 +31,30 @@ struct Operator {
 };
 
 struct Outcome {
-  std::string failure;          // empty: all went well
-  std::vector<Values> outputs;  // as each rank found it when its steps were done
-  bool left_early = false;      // a rank was done before every rank had entered
+  std::string failure;                       // empty: all went well
+  std::vector<std::vector<Values>> outputs;  // by rank and member, as found when the rank's steps were done
+  bool left_early = false;                   // a rank was done before every rank had entered
 };
 
 class Interpreter {
  public:
   // `rendezvous`: a send is done only when it has been received; else as soon as its data has been taken.
-  Interpreter(const std::vector<Schedule>& schedules, const std::vector<RankMemory>& memory, Operator op,
+  Interpreter(const std::vector<Schedule>& schedules, const std::vector<std::vector<RankMemory>>& memory, Operator op,
               bool rendezvous, uint64_t seed);
   Outcome run();
 
  private:
   static constexpr uint64_t kPoison = 0xdeadbeefdeadbeef;
 
-  struct State {
-    Values memory;  // of all spaces
+  // Where the spaces of one member lie in the memory of its rank.
+  struct Spaces {
     uint64_t base[3] = {0, 0, 0};
     std::vector<uint64_t> parts[3];  // where each part begins, and the end
+  };
+
+  struct State {
+    Values memory;  // of all spaces of all members
+    std::vector<Spaces> members;
     std::vector<uint32_t> waits_for;
     std::vector<std::vector<StepIndex>> followers;
     std::vector<StepIndex> ready;
@@ -67,10 +72,11 @@ class Interpreter {
     return begin;
   }
 
-  void prepare(Rank rank, const RankMemory& memory);
+  static Spaces place(const RankMemory& memory, uint64_t scratch, uint64_t& next);
+  void prepare(Rank rank);
   void enter(Rank rank);
   void leave(Rank rank);
-  uint64_t* at(Rank rank, const Slice& slice);
+  uint64_t* at(Rank rank, uint16_t member, const Slice& slice);
   bool possible(Rank rank, const Step& step);
   void execute(Rank rank, StepIndex index);
   void complete(Rank rank, StepIndex index);
@@ -79,7 +85,7 @@ class Interpreter {
   bool turn();
 
   const std::vector<Schedule>& schedules_;
-  const std::vector<RankMemory>& memory_;
+  const std::vector<std::vector<RankMemory>>& memory_;  // by rank and member
   Operator op_;
   bool rendezvous_;
   std::mt19937_64 random_;
@@ -88,8 +94,9 @@ class Interpreter {
   Outcome outcome_;
 };
 
-inline Interpreter::Interpreter(const std::vector<Schedule>& schedules, const std::vector<RankMemory>& memory,
-                                Operator op, bool rendezvous, uint64_t seed)
+inline Interpreter::Interpreter(const std::vector<Schedule>& schedules,
+                                const std::vector<std::vector<RankMemory>>& memory, Operator op, bool rendezvous,
+                                uint64_t seed)
     : schedules_(schedules),
       memory_(memory),
       op_(op),
@@ -97,23 +104,32 @@ inline Interpreter::Interpreter(const std::vector<Schedule>& schedules, const st
       random_(seed),
       ranks_(schedules.size()) {
   outcome_.outputs.resize(schedules.size());
-  for (Rank rank = 0; rank < schedules.size(); ++rank) prepare(rank, memory[rank]);
+  for (Rank rank = 0; rank < schedules.size(); ++rank) prepare(rank);
 }
 
-inline void Interpreter::prepare(Rank rank, const RankMemory& memory) {
+inline Interpreter::Spaces Interpreter::place(const RankMemory& memory, uint64_t scratch_count, uint64_t& next) {
+  Spaces spaces;
+  const size_t in = number(Space::input), out = number(Space::output), scratch = number(Space::scratch);
+  spaces.parts[in] = begins(memory.input_parts);
+  spaces.parts[out] = begins(memory.output_parts);
+  spaces.parts[scratch] = {0, scratch_count};
+  if (memory.input_at < 0) spaces.base[in] = next, next += spaces.parts[in].back();
+  if (memory.output_at < 0) spaces.base[out] = next, next += spaces.parts[out].back();
+  if (memory.input_at >= 0) spaces.base[in] = spaces.base[out] + static_cast<uint64_t>(memory.input_at);
+  if (memory.output_at >= 0) spaces.base[out] = spaces.base[in] + static_cast<uint64_t>(memory.output_at);
+  spaces.base[scratch] = next;
+  next += scratch_count;
+  return spaces;
+}
+
+inline void Interpreter::prepare(Rank rank) {
   State& state = ranks_[rank];
   const Schedule& schedule = schedules_[rank];
-  const size_t in = number(Space::input), out = number(Space::output), scratch = number(Space::scratch);
-  state.parts[in] = begins(memory.input_parts);
-  state.parts[out] = begins(memory.output_parts);
-  state.parts[scratch] = {0, schedule.scratch_count()};
   uint64_t next = 0;
-  if (memory.input_at < 0) state.base[in] = next, next += state.parts[in].back();
-  if (memory.output_at < 0) state.base[out] = next, next += state.parts[out].back();
-  if (memory.input_at >= 0) state.base[in] = state.base[out] + static_cast<uint64_t>(memory.input_at);
-  if (memory.output_at >= 0) state.base[out] = state.base[in] + static_cast<uint64_t>(memory.output_at);
-  state.base[scratch] = next;
-  state.memory.assign(next + schedule.scratch_count(), kPoison);
+  for (uint16_t member = 0; member < memory_[rank].size(); ++member) {
+    state.members.push_back(place(memory_[rank][member], schedule.scratch_count(member), next));
+  }
+  state.memory.assign(next, kPoison);
 
   const auto& steps = schedule.steps();
   state.left = static_cast<uint32_t>(steps.size());
@@ -133,8 +149,10 @@ inline void Interpreter::prepare(Rank rank, const RankMemory& memory) {
 inline void Interpreter::enter(Rank rank) {
   State& state = ranks_[rank];
   state.entered = true;
-  const Values& input = memory_[rank].input;
-  std::copy(input.begin(), input.end(), state.memory.begin() + static_cast<int64_t>(state.base[number(Space::input)]));
+  for (size_t member = 0; member < state.members.size(); ++member) {
+    const uint64_t base = state.members[member].base[number(Space::input)];
+    std::ranges::copy(memory_[rank][member].input, state.memory.begin() + static_cast<int64_t>(base));
+  }
   const auto& steps = schedules_[rank].steps();
   for (StepIndex i = 0; i < steps.size(); ++i) {
     if (steps[i].after.count == 0) state.ready.push_back(i);
@@ -146,21 +164,25 @@ inline void Interpreter::leave(Rank rank) {
   State& state = ranks_[rank];
   state.returned = true;
   outcome_.left_early |= !std::ranges::all_of(ranks_, &State::entered);
-  const auto output = state.memory.begin() + static_cast<int64_t>(state.base[number(Space::output)]);
-  outcome_.outputs[rank].assign(output, output + static_cast<int64_t>(state.parts[number(Space::output)].back()));
+  for (const Spaces& spaces : state.members) {
+    const auto output = state.memory.begin() + static_cast<int64_t>(spaces.base[number(Space::output)]);
+    const auto end = output + static_cast<int64_t>(spaces.parts[number(Space::output)].back());
+    outcome_.outputs[rank].emplace_back(output, end);
+  }
   std::fill(state.memory.begin(), state.memory.end(), kPoison);
 }
 
-inline uint64_t* Interpreter::at(Rank rank, const Slice& slice) {
+inline uint64_t* Interpreter::at(Rank rank, uint16_t member, const Slice& slice) {
   State& state = ranks_[rank];
-  const auto& parts = state.parts[number(slice.space)];
+  const Spaces& spaces = state.members[member];
+  const auto& parts = spaces.parts[number(slice.space)];
   if (slice.count == 0) return &nothing_;
   if (slice.part + 1u >= parts.size() || parts[slice.part] + slice.offset + slice.count > parts.back()) {
     outcome_.failure =
         "rank " + std::to_string(rank) + ": a slice of " + std::string(name(slice.space)) + " is outside";
     return nullptr;
   }
-  return state.memory.data() + state.base[number(slice.space)] + parts[slice.part] + slice.offset;
+  return state.memory.data() + spaces.base[number(slice.space)] + parts[slice.part] + slice.offset;
 }
 
 inline bool Interpreter::possible(Rank rank, const Step& step) {
@@ -196,7 +218,7 @@ inline Values Interpreter::message(Rank from, Rank to, uint32_t message_number) 
     const Step& step = sender.steps()[i];
     if (step.kind != StepKind::send || step.peer != to || step.message != message_number) continue;
     const Slice& slice = sender.sources(step)[0].slice;
-    const uint64_t* data = at(from, slice);
+    const uint64_t* data = at(from, step.member, slice);
     complete(from, i);
     return data == nullptr ? Values() : Values(data, data + slice.count);
   }
@@ -204,7 +226,7 @@ inline Values Interpreter::message(Rank from, Rank to, uint32_t message_number) 
 }
 
 inline void Interpreter::fold_into(Rank rank, const Step& step, const std::vector<Values>& operands) {
-  uint64_t* to = at(rank, step.to);
+  uint64_t* to = at(rank, step.member, step.to);
   if (to == nullptr) return;
   for (uint64_t i = 0; i < step.to.count; ++i) {
     uint64_t value = operands[0][i];
@@ -218,7 +240,7 @@ inline void Interpreter::execute(Rank rank, StepIndex index) {
   const Step& step = schedule.steps()[index];
   std::vector<Values> operands;
   for (const Source& source : schedule.sources(step)) {
-    const uint64_t* data = at(source.rank, source.slice);
+    const uint64_t* data = at(source.rank, step.member, source.slice);
     if (data == nullptr) return;
     operands.emplace_back(data, data + source.slice.count);
   }
@@ -228,7 +250,7 @@ inline void Interpreter::execute(Rank rank, StepIndex index) {
       outcome_.failure = "a message has another length than its receiver expects";
   }
   if (step.kind == StepKind::receive_reduce && outcome_.failure.empty()) {
-    const uint64_t* to = at(rank, step.to);
+    const uint64_t* to = at(rank, step.member, step.to);
     if (to != nullptr)
       operands.insert(step.received_first ? operands.end() : operands.begin(), Values(to, to + step.to.count));
   }
