@@ -133,6 +133,7 @@ std::vector<Problem> problems_of(Collective collective, Rank size, Rank root, co
     problem.block = sizes.block;
     problem.topology = topology;
     problem.count = sizes.count(rank, 0);
+    problem.equal_counts = collective == Collective::all_to_all && sizes.equal;
     problem.counts_known = rooted_parts && counts_known;
     if (collective == Collective::all_to_all) {
       problem.count = 0;

@@ -66,8 +66,8 @@ class Suite {
     const std::vector<plan::Schedule> schedules = plan_all(algorithm, test_case);
     for (const bool in_place : {false, true}) {
       if (in_place && !(algorithm.in_place && test_case.in_place_possible)) continue;
-      const Member member{test_case.problems, in_place, algorithm.single_fold && reduces(algorithm.collective), false};
-      const std::vector<Finding> findings = verify(member, schedules, {.reads = allowed(algorithm.reads)});
+      const std::vector<Finding> findings =
+          verify(expectation(algorithm, test_case.problems, in_place), schedules, expectation(algorithm));
       ++part.sets;
       part.schedules += schedules.size();
       for (const plan::Schedule& schedule : schedules) part.steps += schedule.steps().size();
@@ -107,6 +107,12 @@ class Suite {
 };
 
 }  // namespace
+
+Member expectation(const Algorithm& algorithm, std::span<const plan::Problem> problems, bool in_place) {
+  return {problems, in_place, algorithm.single_fold && reduces(algorithm.collective), false};
+}
+
+Options expectation(const Algorithm& algorithm) { return {.reads = allowed(algorithm.reads)}; }
 
 SuiteResult run_suite(Rank first, Rank last, const SuiteOptions& options) { return Suite(first, last, options).run(); }
 

@@ -36,6 +36,10 @@ struct SuiteOptions {
   std::function<void(const SuiteResult& so_far)> progress;
 };
 
+// What an algorithm promises, to hold it to.
+Member expectation(const algorithms::Algorithm& algorithm, std::span<const plan::Problem> problems, bool in_place);
+Options expectation(const algorithms::Algorithm& algorithm);
+
 // Group sizes `first` to `last`, both included; the smaller ones first.
 SuiteResult run_suite(Rank first, Rank last, const SuiteOptions& options);
 
