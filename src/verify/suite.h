@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Puts planners to the proof: every algorithm, over a range of group sizes, on every case of cases.h. What
-// `regroup verify` prints.
+// Puts planners to the proof: every algorithm, over a range of group sizes, on every case of cases.h, and random
+// batches of them. What `regroup verify` prints.
 #pragma once
 
 #include <cstdint>
@@ -31,6 +31,7 @@ struct SuiteOptions {
   std::span<const algorithms::Algorithm> algorithms;
   unsigned threads = 2;
   base::Time deadline = base::Time::max();
+  uint32_t batches = 8;       // random mixes of these algorithms, for each group size
   size_t most_failures = 16;  // of which the text is kept
   // Called now and then, with what there is so far, by one thread at a time.
   std::function<void(const SuiteResult& so_far)> progress;
