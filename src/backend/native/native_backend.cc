@@ -40,10 +40,8 @@ NativeBackend::~NativeBackend() {
   }
   if (freed_ticket_ != 0) transport::shm::SegmentRegister::of_process().unsubscribe(freed_ticket_);
   if (control_ != nullptr) {
-    const uint64_t last = begun_;
-    std::byte payload[sizeof last];
-    std::memcpy(payload, &last, sizeof last);
-    tell(net::ControlKind::leave, payload);
+    // How far this rank came: what it has begun, the others can still finish without it.
+    tell_progress();
     control_.reset();
   }
 }

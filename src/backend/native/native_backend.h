@@ -114,6 +114,7 @@ class NativeBackend final : public Backend {
   void stream_lost(Rank peer, const Status& status);
   void tell(net::ControlKind kind, std::span<const std::byte> payload);
   void tell_status(const Status& status, uint64_t sequence);
+  void tell_progress();
   void tell_state(Rank to, uint64_t sequence);
   void break_group(const Status& status, bool tell_others);
   void attend_to_alarm();

@@ -120,12 +120,8 @@ void NativeBackend::heard(Rank from, ControlKind kind, std::span<const std::byte
       if (take(&payload, &segment) && shm_ != nullptr) shm_->freed(from, segment);
       return;
     }
-    case ControlKind::leave: {
-      uint64_t last = 0;
-      std::lock_guard lock(mutex_);
-      if (take(&payload, &last)) left_[from] = last;
+    case ControlKind::leave:  // ends the connection: `closed` is called
       return;
-    }
   }
 }
 
@@ -137,7 +133,8 @@ void NativeBackend::closed(Rank peer, bool orderly) {
     return;
   }
   std::lock_guard lock(mutex_);
-  if (!left_[peer].has_value()) left_[peer] = 0;
+  const auto last = attendance_.of(peer);
+  left_[peer] = last.has_value() ? last->sequence : 0;
   alarm_.store(true, std::memory_order_release);
   waker_.ring();
 }
@@ -156,6 +153,13 @@ void NativeBackend::tell_state(Rank to, uint64_t sequence) {
   put(&payload, state.sequence);
   put(&payload, state.signature);
   control_->send(to, ControlKind::state, payload);
+}
+
+void NativeBackend::tell_progress() {
+  std::vector<std::byte> payload;
+  put(&payload, begun_);
+  put(&payload, transport::Signature());
+  tell(ControlKind::state, payload);
 }
 
 // The first failure counts; everything after it is its consequence.
