@@ -19,10 +19,12 @@ struct Wire {
   bool mixed = false;
   bool reads = true;
 };
-constexpr Wire kWires[] = {{"shm", "shm"}, {"shm without reads", "shm", false, false}, {"tcp", "tcp"}, {"mixed", "auto", true}};
+constexpr Wire kWires[] = {
+    {"shm", "shm"}, {"shm without reads", "shm", false, false}, {"tcp", "tcp"}, {"mixed", "auto", true}};
 
 // Runs `body` on `size` ranks over every wire. `body` returns the first failure.
-void on_every_wire(Rank size, const std::function<Status(ProcessGroup&)>& body, std::chrono::nanoseconds timeout = 20s) {
+void on_every_wire(Rank size, const std::function<Status(ProcessGroup&)>& body,
+                   std::chrono::nanoseconds timeout = 20s) {
   for (const Wire& wire : kWires) {
     SCOPED_TRACE(wire.name);
     auto store = make_hash_store();
@@ -43,13 +45,12 @@ void on_every_wire(Rank size, const std::function<Status(ProcessGroup&)>& body, 
       });
     }
     for (auto& thread : threads) thread.join();
-    for (Rank rank = 0; rank < size; ++rank) EXPECT_TRUE(statuses[rank].ok()) << "rank " << rank << ": " << statuses[rank].to_string();
+    for (Rank rank = 0; rank < size; ++rank)
+      EXPECT_TRUE(statuses[rank].ok()) << "rank " << rank << ": " << statuses[rank].to_string();
   }
 }
 
-Status expect(bool holds, const std::string& what) {
-  return holds ? Status() : Status(StatusCode::internal, what);
-}
+Status expect(bool holds, const std::string& what) { return holds ? Status() : Status(StatusCode::internal, what); }
 
 TEST(Group, AllReducesOfEverySize) {
   on_every_wire(4, [](ProcessGroup& group) {
@@ -58,7 +59,8 @@ TEST(Group, AllReducesOfEverySize) {
       for (uint64_t i = 0; i < count; ++i) in[i] = static_cast<int64_t>(i * 10 + group.rank());
       if (Status status = group.run(all_reduce(from(in), into(out))); !status.ok()) return status;
       for (uint64_t i = 0; i < count; ++i) {
-        if (out[i] != static_cast<int64_t>(i * 40 + 6)) return expect(false, "wrong sum at " + std::to_string(i) + " of " + std::to_string(count));
+        if (out[i] != static_cast<int64_t>(i * 40 + 6))
+          return expect(false, "wrong sum at " + std::to_string(i) + " of " + std::to_string(count));
       }
       if (Status status = group.run(all_reduce(in_place(in))); !status.ok()) return status;
       if (in != out) return expect(false, "in place differs");
@@ -79,7 +81,8 @@ TEST(Group, ExchangesListsOfAnySizes) {
       if (Status status = group.run(all_to_all(from(in), into(out))); !status.ok()) return status;
       for (Rank peer = 0; peer < 3; ++peer) {
         for (size_t i = 0; i < out[peer].size(); ++i) {
-          if (out[peer][i] != static_cast<int32_t>(100 * peer + 10 * group.rank() + i)) return expect(false, "wrong element");
+          if (out[peer][i] != static_cast<int32_t>(100 * peer + 10 * group.rank() + i))
+            return expect(false, "wrong element");
         }
       }
     }
@@ -99,9 +102,11 @@ TEST(Group, RunsEveryOtherCollective) {
         if (all[r * count] != static_cast<float>(r * 1000)) return expect(false, "all_gather");
       }
       std::vector<float> gathered(rank == 2 ? count * size : 0);
-      if (Status s = group.run(rank == 2 ? gather(from(part), into(gathered), 2) : gather(from(part), 2)); !s.ok()) return s;
+      if (Status s = group.run(rank == 2 ? gather(from(part), into(gathered), 2) : gather(from(part), 2)); !s.ok())
+        return s;
       if (rank == 2 && gathered != all) return expect(false, "gather");
-      if (Status s = group.run(rank == 1 ? scatter(from(all), into(back), 1) : scatter(into(back), 1)); !s.ok()) return s;
+      if (Status s = group.run(rank == 1 ? scatter(from(all), into(back), 1) : scatter(into(back), 1)); !s.ok())
+        return s;
       if (back != part) return expect(false, "scatter");
       if (Status s = group.run(reduce_scatter(from(all), into(back), ReduceOp::average)); !s.ok()) return s;
       if (back != part) return expect(false, "reduce_scatter");
@@ -109,7 +114,10 @@ TEST(Group, RunsEveryOtherCollective) {
       if (Status s = group.run(broadcast(in_place(copy), 3)); !s.ok()) return s;
       if (copy[0] != 3000) return expect(false, "broadcast");
       std::vector<float> sum(count);
-      if (Status s = group.run(rank == 4 ? reduce(from(part), into(sum), ReduceOp::maximum, 4) : reduce(from(part), ReduceOp::maximum, 4)); !s.ok()) return s;
+      if (Status s = group.run(rank == 4 ? reduce(from(part), into(sum), ReduceOp::maximum, 4)
+                                         : reduce(from(part), ReduceOp::maximum, 4));
+          !s.ok())
+        return s;
       if (rank == 4 && sum[0] != 4000) return expect(false, "reduce");
     }
     return Status();
@@ -145,8 +153,13 @@ TEST(Group, FusesABatch) {
     std::vector<float> a(10, 1.0f), empty;
     std::vector<int64_t> b(100000, 2);
     std::vector<uint8_t> c(3, static_cast<uint8_t>(group.rank()));
-    if (Status s = group.run(batch({all_reduce(in_place(a)), all_reduce(in_place(b)), all_reduce(in_place(empty)), broadcast(in_place(c), 1)})); !s.ok()) return s;
-    return expect(a == std::vector<float>(10, 3.0f) && b == std::vector<int64_t>(100000, 6) && c == std::vector<uint8_t>(3, 1), "batch");
+    if (Status s = group.run(batch({all_reduce(in_place(a)), all_reduce(in_place(b)), all_reduce(in_place(empty)),
+                                    broadcast(in_place(c), 1)}));
+        !s.ok())
+      return s;
+    return expect(
+        a == std::vector<float>(10, 3.0f) && b == std::vector<int64_t>(100000, 6) && c == std::vector<uint8_t>(3, 1),
+        "batch");
   });
 }
 
@@ -157,7 +170,8 @@ TEST(Group, SplitsAndMakesSubgroups) {
     std::vector<int32_t> value = {static_cast<int32_t>(group.rank())};
     if (Status s = half->run(all_reduce(in_place(value))); !s.ok()) return s;
     if (value[0] != (group.rank() % 2 ? 4 : 2)) return expect(false, "split");
-    if (half->members()[half->rank()] != group.rank() || half->members()[0] < half->members()[1]) return expect(false, "members");
+    if (half->members()[half->rank()] != group.rank() || half->members()[0] < half->members()[1])
+      return expect(false, "members");
     if (group.rank() != 0) {
       auto some = group.subgroup({3, 1, 2});
       if (!some.ok()) return some.status();
@@ -175,7 +189,8 @@ TEST(Group, TellsAMismatchOnAllRanksAndGoesOn) {
       std::vector<float> x(big + (group.rank() == 1 ? 1 : 0));
       const Status status = group.run(all_reduce(in_place(x)));
       if (status.code() != StatusCode::mismatch) return expect(false, "no mismatch but: " + status.to_string());
-      if (status.message().find("rank 1") == std::string::npos) return expect(false, "does not name rank 1: " + status.message());
+      if (status.message().find("rank 1") == std::string::npos)
+        return expect(false, "does not name rank 1: " + status.message());
       std::vector<int32_t> y = {1};
       if (Status s = group.run(all_reduce(in_place(y))); !s.ok()) return s;
       if (y[0] != 3) return expect(false, "wrong after a mismatch");
@@ -207,7 +222,8 @@ TEST(Group, AbortWakesEveryone) {
     }
     const Status status = group.run(barrier());
     if (group.rank() != 0) return expect(status.code() == StatusCode::aborted, status.to_string());
-    return expect(status.code() == StatusCode::aborted && group.last_failure().code() == StatusCode::aborted, status.to_string());
+    return expect(status.code() == StatusCode::aborted && group.last_failure().code() == StatusCode::aborted,
+                  status.to_string());
   });
 }
 
@@ -227,7 +243,8 @@ TEST(Group, ManyThreadsShareAGroup) {
       threads.emplace_back([&, t] {
         for (int i = 0; i < 50 && statuses[t].ok(); ++i) {
           std::vector<int32_t> out(1 + 100 * t, static_cast<int>(t)), in(1 + 100 * t);
-          statuses[t] = group.run(batch({send(from(out), 1 - group.rank(), t), receive(into(in), 1 - group.rank(), t)}));
+          statuses[t] =
+              group.run(batch({send(from(out), 1 - group.rank(), t), receive(into(in), 1 - group.rank(), t)}));
           if (statuses[t].ok() && in != out) statuses[t] = expect(false, "wrong data");
         }
       });
@@ -256,39 +273,39 @@ TEST(Group, StartedWorkGoesOnByItself) {
 
 TEST(Group, RunsForkedRanksOverMappedMemory) {
   for (const char* transport : {"shm", "tcp"}) {
-    const Status status = run_forked(
-        3,
-        [](ProcessGroup& group) {
-          auto memory = allocate(1 << 20).value();
-          auto out = allocate(1 << 20).value();
-          auto x = memory.as<int32_t>();
-          auto y = out.as<int32_t>();
-          for (auto& v : x) v = static_cast<int32_t>(group.rank());
-          for (int round = 0; round < 3; ++round) {
-            if (!group.run(all_reduce(from(x), into(y))).ok()) return 1;
-            if (y[0] != 3 || y[y.size() - 1] != 3) return 2;
-            std::vector<int32_t> ordinary(50000, 1);
-            if (!group.run(all_reduce(in_place(ordinary))).ok() || ordinary[49999] != 3) return 3;
-          }
-          return 0;
-        },
-        {.timeout = 20s, .transport = transport});
+    const Status status = run_forked(3,
+                                     [](ProcessGroup& group) {
+                                       auto memory = allocate(1 << 20).value();
+                                       auto out = allocate(1 << 20).value();
+                                       auto x = memory.as<int32_t>();
+                                       auto y = out.as<int32_t>();
+                                       for (auto& v : x) v = static_cast<int32_t>(group.rank());
+                                       for (int round = 0; round < 3; ++round) {
+                                         if (!group.run(all_reduce(from(x), into(y))).ok()) return 1;
+                                         if (y[0] != 3 || y[y.size() - 1] != 3) return 2;
+                                         std::vector<int32_t> ordinary(50000, 1);
+                                         if (!group.run(all_reduce(in_place(ordinary))).ok() || ordinary[49999] != 3)
+                                           return 3;
+                                       }
+                                       return 0;
+                                     },
+                                     {.timeout = 20s, .transport = transport});
     EXPECT_TRUE(status.ok()) << transport << ": " << status.to_string();
   }
 }
 
 TEST(Group, AKilledProcessIsNamedInMilliseconds) {
-  const Status status = run_forked(
-      3,
-      [](ProcessGroup& group) {
-        if (!group.run(barrier()).ok()) return 1;
-        if (group.rank() == 1) raise(SIGKILL);
-        const auto began = std::chrono::steady_clock::now();
-        const Status lost = group.run(barrier());
-        if (lost.code() != StatusCode::peer_lost || lost.ranks() != std::vector<Rank>{1}) return 2;
-        return std::chrono::steady_clock::now() - began < 5s ? 0 : 3;
-      },
-      {.timeout = 20s});
+  const Status status = run_forked(3,
+                                   [](ProcessGroup& group) {
+                                     if (!group.run(barrier()).ok()) return 1;
+                                     if (group.rank() == 1) raise(SIGKILL);
+                                     const auto began = std::chrono::steady_clock::now();
+                                     const Status lost = group.run(barrier());
+                                     if (lost.code() != StatusCode::peer_lost || lost.ranks() != std::vector<Rank>{1})
+                                       return 2;
+                                     return std::chrono::steady_clock::now() - began < 5s ? 0 : 3;
+                                   },
+                                   {.timeout = 20s});
   EXPECT_EQ(status.code(), StatusCode::peer_lost);
   EXPECT_EQ(status.message(), "rank 1 was ended by signal 9");
 }
