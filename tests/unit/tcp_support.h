@@ -54,6 +54,7 @@ struct Member {
     options.token = token;
     options.epoch = epoch;
     options.waker = &waker;
+    options.linger = std::chrono::seconds(10);  // as long as a busy machine needs
     options.streams = std::move(streams);
     options.on_lost = [this](Rank peer, Status status) { lost.emplace_back(peer, std::move(status)); };
     transport = make_tcp_transport(std::move(options));

@@ -178,6 +178,13 @@ TEST(TcpTransport, ManyRanksExchange) {
   const auto done = [](const auto& parcel) { return parcel->done(); };
   ASSERT_TRUE(mesh.drive([&] { return std::all_of(got.begin(), got.end(), done); }));
   for (size_t i = 0; i < sent.size(); ++i) EXPECT_EQ(sent[i]->content(), got[i]->content());
+  mesh[3].transport.reset();
+  mesh.members.erase(mesh.members.begin() + 3);
+  mesh.settle();
+  for (auto& member : mesh.members) {
+    ASSERT_EQ(member->lost.size(), 1u);
+    EXPECT_EQ(member->lost[0].first, 3u);
+  }
 }
 
 TEST(TcpTransport, AnnouncesTheLowestRank) {
