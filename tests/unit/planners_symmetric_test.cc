@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "algorithms/catalogue.h"
+#include "algorithms/planners.h"
 #include "support/interpreter.h"
 
 namespace regroup::algorithms {
@@ -203,7 +204,7 @@ TEST(SymmetricPlanners, StateNoDependencyInVain) {
 
 // However many elements there are, blocks grow before a schedule gets out of hand: a block takes at most five steps.
 TEST(SymmetricPlanners, BoundTheLengthOfSchedules) {
-  for (const Algorithm& algorithm : catalogue()) {
+  for (const Algorithm& algorithm : symmetric_algorithms()) {
     Problem problem;
     problem.collective = algorithm.collective;
     problem.size = 64;
