@@ -151,7 +151,7 @@ void Attempt::expect(uint64_t part, uint64_t first, uint64_t count, void* to) co
 bool Attempt::overwritten(uint64_t input_part) const {
   if (!in_place_ || !writes_output()) return false;
   if (case_.collective == Collective::scatter || case_.collective == Collective::reduce_scatter) {
-    return !outputs_.empty() && inputs_.size() > 1 && input_part == rank_;
+    return input_part == rank_;
   }
   return true;
 }
