@@ -24,6 +24,9 @@ struct Problem {
   std::vector<uint64_t> counts;
   // all_to_all: what this rank receives from each.
   std::vector<uint64_t> receive_counts;
+  // all_to_all: every rank sends every rank the same count, because the caller used the form with one count for all. An
+  // agreed fact; that this rank's counts happen to be equal is not one.
+  bool equal_counts = false;
   // gather, scatter: `counts` is given, and is the same, on every rank. An agreed fact.
   bool counts_known = false;
 

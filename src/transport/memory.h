@@ -31,6 +31,10 @@ struct SpaceMemory {
   }
   uint64_t bytes_of(uint32_t part) const { return list == nullptr ? part_bytes : list[part].bytes; }
 
+  Segment part(uint32_t index) const {
+    return list == nullptr ? Segment{base + index * part_bytes, part_bytes} : list[index];
+  }
+
   // Calls visit(std::byte* data, uint64_t bytes) for each contiguous piece of `bytes` bytes from byte `offset` of `part`,
   // running on into the following parts.
   template <typename Visit>

@@ -8,7 +8,8 @@
 
 #include <cstdint>
 #include <span>
-#include <string>
+#include <string_view>
+#include <vector>
 
 #include "plan/schedule.h"
 #include "regroup/status.h"
@@ -34,8 +35,10 @@ enum class Gathering : uint8_t { waiting, complete, conflict, failed };
 
 // Two ranks that called different things at the same sequence.
 struct Conflict {
+  std::vector<Rank> differ;  // the ranks that are not of one mind with the most; those that are known
   Rank first = 0, second = 0;
   Signature first_signature, second_signature;
+  bool second_known = true;  // whether `second_signature` is; `first_signature` always is
   // Where the signatures agree and a pair's sizes do not: what `first` gives, what `second` takes.
   bool sizes = false;
   uint64_t gives = 0, takes = 0;

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+// The choice of an algorithm: the first row of a table that applies. Every condition is an agreed fact.
+// The thresholds are starting points from the literature and first measurements, not from the machine at hand.
+#include <cstdint>
+#include <limits>
+
+#include "algorithms/catalogue.h"
+#include "base/assert.h"
+
+namespace regroup::algorithms {
+namespace {
+
+using enum Collective;
+
+constexpr uint64_t KiB = 1024;
+constexpr uint64_t MiB = 1024 * KiB;
+
+enum class Where : uint8_t {
+  anywhere,
+  shared,   // all ranks read each other's memory
+  by_host,  // several hosts, inside which ranks do
+};
+
+constexpr uint64_t kAnySize = std::numeric_limits<uint64_t>::max();
+
+struct Ranks {
+  Rank least = 1;
+  Rank most = std::numeric_limits<Rank>::max();
+};
+
+struct Row {
+  Collective collective;
+  Where where;
+  std::string_view algorithm;
+  std::string_view reason;
+  uint64_t up_to = kAnySize;  // bytes of the larger side
+  Ranks ranks = {};
+};
+
+constexpr std::string_view kReads = "all ranks read each other's memory";
+constexpr std::string_view kFoldAll = "small: fold all inputs where they lie";
+constexpr std::string_view kHosts = "reads inside hosts, messages between them";
+constexpr std::string_view kLatency = "small: fewest steps";
+constexpr std::string_view kBandwidth = "large: fewest bytes";
+constexpr std::string_view kOneFold = "one fold in rank order, by messages";
+
+// From the most to the least preferred. A row whose algorithm can't serve (see `usable`) is passed over, so that rows
+// of algorithms that fold partial results do not apply where one fold is needed.
+constexpr Row kTable[] = {
+    {barrier, Where::shared, "direct", kReads},
+    {barrier, Where::by_host, "hierarchical", kHosts},
+    {barrier, Where::anywhere, "dissemination", kLatency},
+
+    {broadcast, Where::shared, "direct", kReads},
+    {broadcast, Where::by_host, "hierarchical", kHosts},
+    {broadcast, Where::anywhere, "binomial", kLatency, 64 * KiB},
+    {broadcast, Where::anywhere, "chain", "large, few ranks: everyone passes it on", kAnySize, {.most = 3}},
+    {broadcast, Where::anywhere, "scatter_all_gather", kBandwidth},
+
+    {reduce, Where::shared, "direct", kFoldAll, 64 * KiB},
+    {reduce, Where::shared, "direct_shares", kReads},
+    {reduce, Where::by_host, "hierarchical", kHosts},
+    {reduce, Where::anywhere, "binomial", kLatency, 1 * MiB},
+    {reduce, Where::anywhere, "chain", kBandwidth},
+    {reduce, Where::anywhere, "flat", kOneFold},
+
+    // One phase reads P · n bytes a rank, which many ranks feel earlier.
+    {all_reduce, Where::shared, "direct_one_phase", kFoldAll, 64 * KiB, {.most = 8}},
+    {all_reduce, Where::shared, "direct_one_phase", kFoldAll, 4 * KiB},
+    {all_reduce, Where::shared, "direct", kReads},
+    {all_reduce, Where::by_host, "hierarchical", kHosts},
+    {all_reduce, Where::anywhere, "recursive_doubling", kLatency, 16 * KiB},
+    {all_reduce, Where::anywhere, "rabenseifner", "medium: few steps and fewest bytes", 1 * MiB},
+    {all_reduce, Where::anywhere, "ring", kBandwidth},
+    {all_reduce, Where::anywhere, "exchange", kOneFold},
+
+    {gather, Where::shared, "direct", kReads},
+    {gather, Where::anywhere, "binomial", kLatency, 16 * KiB},
+    {gather, Where::anywhere, "flat", kBandwidth},
+
+    {all_gather, Where::shared, "direct", kReads},
+    {all_gather, Where::by_host, "hierarchical", kHosts},
+    {all_gather, Where::anywhere, "recursive_doubling", kLatency, 64 * KiB},
+    {all_gather, Where::anywhere, "bruck", kLatency, 64 * KiB},
+    {all_gather, Where::anywhere, "ring", kBandwidth},
+
+    {scatter, Where::shared, "direct", kReads},
+    {scatter, Where::anywhere, "binomial", kLatency, 16 * KiB},
+    {scatter, Where::anywhere, "flat", kBandwidth},
+
+    {reduce_scatter, Where::shared, "direct", kReads},
+    {reduce_scatter, Where::by_host, "hierarchical", kHosts},
+    {reduce_scatter, Where::anywhere, "recursive_halving", kLatency, 64 * KiB},
+    {reduce_scatter, Where::anywhere, "ring", kBandwidth},
+    {reduce_scatter, Where::anywhere, "exchange", kOneFold},
+
+    {all_to_all, Where::shared, "direct", kReads},
+    {all_to_all, Where::by_host, "hierarchical", kHosts},
+    // Below some eight ranks the messages that are saved do not make up for the steps.
+    {all_to_all, Where::anywhere, "bruck", kLatency, 8 * KiB, {.least = 8}},
+    {all_to_all, Where::anywhere, "linear_shift", "each byte once, all at once"},
+};
+
+bool applies(const Row& row, const plan::Problem& problem, const Facts& facts) {
+  if (row.collective != problem.collective || facts.bytes > row.up_to) return false;
+  if (problem.size < row.ranks.least || problem.size > row.ranks.most) return false;
+  switch (row.where) {
+    case Where::anywhere:
+      return true;
+    case Where::shared:
+      return facts.one_sided_everywhere;
+    case Where::by_host:
+      return facts.one_sided_inside_hosts && problem.topology.hosts() > 1;
+  }
+  return false;
+}
+
+}  // namespace
+
+Selection select(const plan::Problem& problem, const Facts& facts) {
+  for (const Row& row : kTable) {
+    if (!applies(row, problem, facts)) continue;
+    const Algorithm* algorithm = find(row.collective, row.algorithm);
+    if (algorithm != nullptr && usable(*algorithm, problem, facts)) return {algorithm, row.reason};
+  }
+  for (const Algorithm& algorithm : catalogue()) {
+    if (usable(algorithm, problem, facts)) return {&algorithm, "no other fits"};
+  }
+  REGROUP_ASSERT(!"a collective that has schedules has one by messages that fits every problem and folds once");
+  return {};
+}
+
+}  // namespace regroup::algorithms

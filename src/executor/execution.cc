@@ -1,0 +1,344 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "executor/execution.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "reduce/copy.h"
+
+namespace regroup::executor {
+
+using plan::Slice;
+using plan::Source;
+using plan::Step;
+using plan::StepIndex;
+using plan::StepKind;
+using transport::Message;
+using transport::Segment;
+
+namespace {
+
+// Bytes that are folded at a time: small enough that blocks of all sources stay in the cache.
+constexpr uint64_t kFoldBlock = 64 << 10;
+// Bytes that are read from a peer between two looks whether they still count.
+constexpr uint64_t kReadBlock = 256 << 10;
+// Copies of at least so many bytes by one step go past the cache.
+constexpr uint64_t kStreamFrom = 1 << 20;
+
+void copy_block(std::byte* to, const std::byte* from, uint64_t bytes, bool stream) {
+  if (stream) {
+    reduce::copy_streaming(to, from, bytes);
+  } else {
+    std::memcpy(to, from, bytes);
+  }
+}
+
+// The first contiguous piece of a slice of this rank's memory, `skip` bytes in.
+Segment first_piece(const transport::SpaceMemory& space, const Slice& slice, uint64_t element_bytes, uint64_t skip,
+                    uint64_t bytes) {
+  Segment piece;
+  space.pieces(slice.part, slice.offset * element_bytes + skip, bytes, [&piece](std::byte* data, uint64_t take) {
+    if (piece.data == nullptr) piece = {data, take};
+  });
+  return piece;
+}
+
+}  // namespace
+
+void Execution::start(const Program& program, std::span<const Binding> bindings, transport::Transport& transport,
+                      uint64_t sequence, uint64_t fingerprint) {
+  program_ = &program;
+  bindings_ = bindings;
+  transport_ = &transport;
+  sequence_ = sequence;
+  fingerprint_ = fingerprint;
+  waits_ = program.waits();
+  ready_ = program.first();
+  next_ready_ = 0;
+  active_.clear();
+  left_ = program.schedule().steps().size();
+  mismatch_ = nullptr;
+  lost_rank_ = plan::kNoRank;
+  was_withdrawn_ = false;
+  bind_messages();
+}
+
+void Execution::bind_messages() {
+  foldings_.clear();
+  for (const Binding& binding : bindings_) {
+    foldings_.push_back(binding.folding);
+    foldings_.back().options.divisor = 0;  // partial results are not divided
+    foldings_.push_back(binding.folding);
+    for (size_t i = foldings_.size() - 2; i < foldings_.size(); ++i) foldings_[i].received_first = false;
+    foldings_.push_back(foldings_[foldings_.size() - 2]);
+    foldings_.push_back(foldings_[foldings_.size() - 2]);
+    for (size_t i = foldings_.size() - 2; i < foldings_.size(); ++i) foldings_[i].received_first = true;
+  }
+  messages_.assign(program_->messages(), Message());
+  if (messages_.empty()) return;
+  const auto& steps = program_->schedule().steps();
+  segments_.clear();
+  std::vector<std::pair<uint32_t, size_t>> first_segment;  // messages with several pieces: where theirs begin
+  for (StepIndex index = 0; index < steps.size(); ++index) {
+    const Step& step = steps[index];
+    const bool sends = step.kind == StepKind::send;
+    if (!sends && step.kind != StepKind::receive && step.kind != StepKind::receive_reduce) continue;
+    const Slice& slice = sends ? program_->schedule().sources(step)[0].slice : step.to;
+    Message& message = messages_[program_->message_of(index)];
+    message.peer = step.peer;
+    message.key = {transport::MessageKey::Lane::collective, 0, sequence_, step.message};
+    message.fingerprint = fingerprint_;
+    message.bytes = slice.count * element_bytes(step.member);
+    if (step.kind == StepKind::receive_reduce) {
+      message.folding = &foldings_[4u * step.member + (step.finish ? 1 : 0) + (step.received_first ? 2 : 0)];
+    }
+    const size_t before = segments_.size();
+    space(step.member, slice.space)
+        .pieces(slice.part, slice.offset * element_bytes(step.member), message.bytes,
+                [this](std::byte* data, uint64_t bytes) { segments_.push_back({data, bytes}); });
+    const size_t count = segments_.size() - before;
+    if (count <= 1) {
+      if (count == 1) message.single = segments_.back();
+      segments_.resize(before);
+      message.segments = {&message.single, count};
+    } else {
+      first_segment.emplace_back(program_->message_of(index), before);
+      message.segments = {static_cast<Segment*>(nullptr), count};
+    }
+  }
+  // Only now, when segments_ no longer grows, do its addresses stay.
+  for (const auto& [index, begin] : first_segment) {
+    messages_[index].segments = {segments_.data() + begin, messages_[index].segments.size()};
+  }
+}
+
+Execution::Outcome Execution::advance() {
+  bool moved = false;
+  while (true) {
+    while (next_ready_ < ready_.size()) {
+      const StepIndex index = ready_[next_ready_++];
+      const Try result = run(index);
+      if (result == Try::failed) break;
+      moved = true;
+      if (result == Try::done) {
+        complete(index);
+      } else {
+        active_.push_back(index);
+      }
+    }
+    for (size_t i = 0; i < active_.size() && lost_rank_ == plan::kNoRank && mismatch_ == nullptr;) {
+      const StepIndex index = active_[i];
+      if (poll(index) != Try::done) {
+        ++i;
+        continue;
+      }
+      active_[i] = active_.back();
+      active_.pop_back();
+      complete(index);
+      moved = true;
+    }
+    if (mismatch_ != nullptr) return Outcome::mismatched;
+    if (lost_rank_ != plan::kNoRank) return was_withdrawn_ ? Outcome::withdrawn : Outcome::lost;
+    if (left_ == 0) return Outcome::done;
+    if (next_ready_ == ready_.size()) return moved ? Outcome::moved : Outcome::waiting;
+  }
+}
+
+void Execution::complete(StepIndex index) {
+  --left_;
+  if (next_ready_ == ready_.size()) {
+    ready_.clear();
+    next_ready_ = 0;
+  }
+  for (const StepIndex later : program_->successors(index)) {
+    if (--waits_[later] == 0) ready_.push_back(later);
+  }
+}
+
+Execution::Try Execution::run(StepIndex index) {
+  const Step& step = program_->schedule().steps()[index];
+  switch (step.kind) {
+    case StepKind::copy:
+      copy(step);
+      return Try::done;
+    case StepKind::reduce:
+      reduce(step);
+      return Try::done;
+    case StepKind::get:
+      return get(step);
+    case StepKind::get_reduce:
+      return get_reduce(step);
+    case StepKind::notify:
+      transport_->notify(step.mark);
+      return Try::done;
+    case StepKind::await:
+      return transport_->notified(step.peer, step.mark) ? Try::done : Try::later;
+    case StepKind::send:
+    case StepKind::receive:
+    case StepKind::receive_reduce:
+      return post(step, index);
+  }
+  return Try::failed;
+}
+
+Execution::Try Execution::post(const Step& step, StepIndex index) {
+  Message& message = messages_[program_->message_of(index)];
+  if (step.kind == StepKind::send) {
+    transport_->post_send(message);
+  } else {
+    transport_->post_receive(message);
+  }
+  return poll(index);
+}
+
+Execution::Try Execution::poll(StepIndex index) {
+  const Step& step = program_->schedule().steps()[index];
+  if (step.kind == StepKind::await) return transport_->notified(step.peer, step.mark) ? Try::done : Try::later;
+  const Message& message = messages_[program_->message_of(index)];
+  if (message.state == Message::State::mismatched) mismatch_ = &message;
+  return message.state == Message::State::done ? Try::done : Try::later;
+}
+
+void Execution::copy(const Step& step) {
+  const Source& source = program_->schedule().sources(step)[0];
+  const uint64_t width = element_bytes(step.member);
+  const uint64_t bytes = step.to.count * width;
+  const bool stream = bytes >= kStreamFrom;
+  const transport::SpaceMemory& from_space = space(step.member, source.slice.space);
+  uint64_t done = 0;
+  space(step.member, step.to.space).pieces(step.to.part, step.to.offset * width, bytes, [&](std::byte* to, uint64_t take) {
+    while (take > 0) {
+      const Segment piece = first_piece(from_space, source.slice, width, done, take);
+      // In place, source and destination are the same memory.
+      if (piece.data != to) copy_block(to, piece.data, piece.bytes, stream);
+      to += piece.bytes;
+      take -= piece.bytes;
+      done += piece.bytes;
+    }
+  });
+}
+
+void Execution::reduce(const Step& step) {
+  const Try result = get_reduce(step);
+  REGROUP_ASSERT(result == Try::done);
+}
+
+Execution::Try Execution::get(const Step& step) {
+  const Source& source = program_->schedule().sources(step)[0];
+  const uint64_t width = element_bytes(step.member);
+  const uint64_t bytes = step.to.count * width;
+  const bool stream = bytes >= kStreamFrom;
+  uint64_t done = 0;
+  bool good = true;
+  space(step.member, step.to.space).pieces(step.to.part, step.to.offset * width, bytes, [&](std::byte* to, uint64_t take) {
+    while (take > 0 && good) {
+      const uint64_t block = std::min(take, kReadBlock);
+      const transport::Located at = transport_->locate(source.rank, step.member, source.slice.space, source.slice.part,
+                                                       source.slice.offset * width + done, block);
+      good = at.bytes > 0;
+      if (!good) return;
+      if (at.mapped != nullptr) {
+        copy_block(to, at.mapped, at.bytes, stream);
+      } else {
+        good = transport_->read(source.rank, at.address, to, at.bytes);
+      }
+      if (good && !transport_->counts(source.rank)) {
+        was_withdrawn_ = true;
+        good = false;
+      }
+      to += at.bytes;
+      take -= at.bytes;
+      done += at.bytes;
+    }
+  });
+  if (good) return Try::done;
+  lost_rank_ = source.rank;
+  return Try::failed;
+}
+
+// Copies a block of a peer's memory, `skip` bytes into the source, to `to`.
+bool Execution::fetch(const Source& source, uint16_t member, uint64_t skip, std::byte* to, uint64_t bytes) {
+  const uint64_t width = element_bytes(member);
+  while (bytes > 0) {
+    const transport::Located at = transport_->locate(source.rank, member, source.slice.space, source.slice.part,
+                                                     source.slice.offset * width + skip, bytes);
+    if (at.bytes == 0) return false;
+    if (at.mapped != nullptr) {
+      std::memcpy(to, at.mapped, at.bytes);
+    } else if (!transport_->read(source.rank, at.address, to, at.bytes)) {
+      return false;
+    }
+    to += at.bytes;
+    skip += at.bytes;
+    bytes -= at.bytes;
+  }
+  return true;
+}
+
+// Folds block by block. A source's block that is contiguous and readable in place is used where it lies; others are fetched
+// into staging first.
+Execution::Try Execution::get_reduce(const Step& step) {
+  const auto sources = program_->schedule().sources(step);
+  const uint64_t width = element_bytes(step.member);
+  const uint64_t bytes = step.to.count * width;
+  const transport::Folding& folding = foldings_[4u * step.member + (step.finish ? 1 : 0)];
+  const Rank self = program_->schedule().rank();
+  const uint64_t block_bytes = kFoldBlock / width * width;
+  operands_.resize(sources.size());
+  for (uint64_t done = 0; done < bytes;) {
+    const Segment to = first_piece(space(step.member, step.to.space), step.to, width, done, std::min(block_bytes, bytes - done));
+    for (size_t i = 0; i < sources.size(); ++i) {
+      const Source& source = sources[i];
+      std::byte* staged = nullptr;
+      const auto stage = [&] {
+        if (staging_.size() < sources.size() * kFoldBlock) staging_.resize(sources.size() * kFoldBlock);
+        return staged = staging_.data() + i * kFoldBlock;
+      };
+      if (source.rank == self) {
+        const Segment piece = first_piece(space(step.member, source.slice.space), source.slice, width, done, to.bytes);
+        operands_[i] = piece.data;
+        if (piece.bytes < to.bytes) {
+          std::byte* at = stage();
+          operands_[i] = at;
+          space(step.member, source.slice.space)
+              .pieces(source.slice.part, source.slice.offset * width + done, to.bytes, [&at](std::byte* data, uint64_t take) {
+                std::memcpy(at, data, take);
+                at += take;
+              });
+        }
+        continue;
+      }
+      const transport::Located at = transport_->locate(source.rank, step.member, source.slice.space, source.slice.part,
+                                                       source.slice.offset * width + done, to.bytes);
+      operands_[i] = at.mapped;
+      if (at.mapped != nullptr && at.bytes == to.bytes) continue;
+      operands_[i] = stage();
+      if (!fetch(source, step.member, done, staged, to.bytes)) {
+        lost_rank_ = source.rank;
+        return Try::failed;
+      }
+    }
+    folding.fold(to.data, operands_.data(), static_cast<uint32_t>(operands_.size()), to.bytes / width, folding.options);
+    for (const Source& source : sources) {
+      if (source.rank == self || transport_->counts(source.rank)) continue;
+      lost_rank_ = source.rank;
+      was_withdrawn_ = true;
+      return Try::failed;
+    }
+    done += to.bytes;
+  }
+  return Try::done;
+}
+
+void Execution::cancel() {
+  for (Message& message : messages_) transport_->cancel(message);
+  active_.clear();
+  ready_.clear();
+  next_ready_ = 0;
+}
+
+void Execution::waiting_for(std::vector<Rank>* ranks) const {
+  for (const StepIndex index : active_) ranks->push_back(program_->schedule().steps()[index].peer);
+}
+
+}  // namespace regroup::executor

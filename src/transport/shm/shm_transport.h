@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: Apache-2.0
+// Shared memory between the ranks of one host. A rank publishes what it called and where its buffers are in a control segment
+// that peers map for reading; peers read mapped buffers directly and ordinary ones by process_vm_readv. Nobody ever writes
+// another's memory. Ranks that are threads of one process use each other's addresses as they are.
+//
+// Files: segment (memory), layout (what is published), shm_transport (arrival and one-sided reads), shm_messages (messages).
+#pragma once
+
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <unordered_map>
+#include <vector>
+
+#include "base/fd.h"
+#include "net/waker.h"
+#include "transport/shm/layout.h"
+#include "transport/shm/segment.h"
+#include "transport/transport.h"
+
+namespace regroup::transport::shm {
+
+// How peers identify a process beyond its id, which may be used again: fork gives a new one.
+uint64_t process_token();
+
+struct ShmOptions {
+  Rank rank = 0;
+  Rank size = 1;
+  std::vector<bool> local;  // which ranks are on this host
+  net::Waker* waker = nullptr;
+  // Asks a peer for the descriptor of a segment; the answer comes by `offer`. May be called again for the same segment.
+  std::function<void(Rank peer, SegmentId segment)> want;
+};
+
+class ShmTransport final : public Transport {
+ public:
+  static Result<std::unique_ptr<ShmTransport>> create(ShmOptions options);
+  ~ShmTransport() override;
+
+  // --- joining: what peers need of this rank, and what it needs of them
+  const OwnedSegment& control() const { return *control_segment_; }
+  // `control` and `bell` may be invalid for a peer in this process, which is found by `segment`.
+  Status attach(Rank peer, int pid, uint64_t token, SegmentId segment, const base::Fd& control, base::Fd bell);
+  // Whether ordinary memory of `peer` can be read: tries it on `address`, which must hold `expected`.
+  bool probe(Rank peer, uint64_t address, uint64_t expected) const;
+  // What all ranks agreed on; before the first operation.
+  void set_cross_process_reads(bool allowed) { cross_process_reads_ = allowed; }
+
+  // A descriptor that was asked for has come (invalid: there is no such segment), or a segment was freed. Any thread.
+  void offer(Rank peer, SegmentId segment, base::Fd descriptor);
+  void freed(Rank peer, SegmentId segment);
+
+  // The highest sequence number that `peer` has begun. Any thread.
+  uint64_t entered(Rank peer) const;
+
+  std::string_view name() const override { return "shm"; }
+  bool one_sided(Rank peer) const override { return options_.local[peer] && cross_process_reads_; }
+  void begin(const Opening& opening) override;
+  Gathering gathered(Conflict* conflict) override;
+  void end() override {}
+  void withdraw() override;
+  Located locate(Rank peer, uint16_t member, plan::Space space, uint32_t part, uint64_t offset, uint64_t bytes) override;
+  bool read(Rank peer, uint64_t address, std::byte* to, uint64_t bytes) override;
+  bool counts(Rank peer) override;
+  void notify(plan::Mark mark) override;
+  bool notified(Rank peer, plan::Mark mark) override;
+  std::byte* scratch(uint64_t bytes) override;
+  void post_send(Message& message) override;
+  void post_receive(Message& message) override;
+  void cancel(Message& message) override;
+  Rank announced(uint32_t tag, std::span<const uint64_t> sequences) override;
+  bool progress() override;
+  bool prepare_sleep() override;
+  void woke() override;
+  uint64_t eager_limit() const override { return all_local_ ? kEagerPayload : 0; }
+  void begin_eager(uint64_t sequence, const Signature& signature, uint64_t fingerprint, const SpaceMemory& payload) override;
+  const std::byte* eager_payload(Rank peer, uint64_t sequence, uint64_t* theirs) override;
+
+ private:
+  // A message that a peer announced and nobody here has posted a receive for yet, or whose transfer is under way.
+  struct Announcement {
+    Rank peer;
+    uint32_t slot;
+    uint64_t generation;
+  };
+  // What one of this rank's slots is used for. It stays in use until the receiver has answered, also when the message is over
+  // for the sender (its data is in the slot, or it was cancelled).
+  struct SlotUse {
+    bool used = false;
+    Message* message = nullptr;  // nullptr: nobody waits for the answer
+    uint64_t generation = 0;
+  };
+  struct Peer {
+    int pid = 0;
+    bool in_process = false;
+    const Control* control = nullptr;
+    std::unique_ptr<MappedSegment> mapping;            // of the control segment, for other processes
+    std::shared_ptr<const OwnedSegment> shared;        // the control segment, for threads of this process
+    base::Fd bell;
+    std::unordered_map<SegmentId, std::unique_ptr<MappedSegment>> segments;
+    std::vector<SegmentId> wanted;
+    uint64_t resolved = 0;  // the sequence whose table's segments are all mapped
+    // messages to it
+    std::deque<Message*> waiting;        // for a free slot
+    SlotUse slots[kSlots];
+    uint64_t announced_count = 0;
+    uint32_t slots_in_use = 0;
+    Message* staging_by = nullptr;       // whose pieces are in the staging area
+    // messages from it
+    uint64_t seen = 0;
+    std::vector<Announcement> unmatched;
+    std::vector<Message*> receives;      // posted, not matched
+  };
+  struct Incoming {
+    Message* message;
+    Rank peer;
+    uint32_t slot;
+    uint64_t generation;
+  };
+
+  explicit ShmTransport(ShmOptions options) : options_(std::move(options)) {}
+  Control& own() const { return *reinterpret_cast<Control*>(control_segment_->data()); }
+  void ring_sleepers();
+  // The address of a peer's segment in this process; nullptr: not mapped (yet), and asked for.
+  const std::byte* mapped(Rank peer, SegmentId segment, uint64_t offset, uint64_t bytes);
+  void want(Peer& peer, Rank rank, SegmentId segment);
+  void take_offers();
+  // --- tables
+  void write_table(const Opening& opening, uint64_t parity);
+  const std::byte* table_of(Rank peer, uint64_t parity, uint64_t* bytes);
+  bool resolve(Rank peer);
+  bool find_conflict(Conflict* conflict);
+  bool find_pair_conflict(Conflict* conflict);
+  // --- messages
+  bool take_announcements(Rank rank);
+  bool match(Rank rank);
+  bool announce(Rank rank, Message& message);
+  bool send_progress(Rank rank);
+  bool stage(Rank rank, Message& message);
+  bool receive_progress(Incoming& incoming);
+  bool receive_staged(Incoming& incoming, const Slot& slot, Taken& taken);
+  bool read_message(Incoming& incoming, const Slot& slot);
+  std::byte* staging_area(Rank peer);
+  void answered(Peer& peer, uint32_t slot, Message::State state);
+
+  ShmOptions options_;
+  std::shared_ptr<OwnedSegment> control_segment_;
+  std::shared_ptr<OwnedSegment> scratch_;
+  std::shared_ptr<OwnedSegment> staging_;      // kChunks · kChunk for each peer; made at need
+  std::shared_ptr<OwnedSegment> big_table_[2];
+  std::vector<Peer> peers_;
+  std::vector<Rank> local_;  // the others on this host, ascending
+  bool all_local_ = true;
+  bool cross_process_reads_ = true;
+
+  uint64_t sequence_ = 0;
+  uint64_t fingerprint_ = 0;
+  size_t arrived_ = 0;  // how many of `local_` have begun `sequence_`
+  std::vector<uint64_t> table_;  // reused
+  std::vector<Incoming> receiving_;
+  std::vector<std::byte> bounce_;
+
+  std::mutex offers_mutex_;
+  struct Offer {
+    Rank peer;
+    SegmentId segment;
+    base::Fd descriptor;
+    bool freed;
+  };
+  std::vector<Offer> offers_;
+  std::atomic<bool> has_offers_ = false;
+};
+
+}  // namespace regroup::transport::shm
