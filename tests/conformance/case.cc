@@ -88,6 +88,7 @@ plan::Problem problem_of(const Case& c) {
   for (Rank rank = 0; rank < c.ranks; ++rank) hosts[rank] = host_of(c.wire, c.ranks, rank);
   problem.topology = plan::Topology(hosts);
   if (c.collective == Collective::all_to_all) {
+    problem.equal_counts = c.form == Form::equal;
     for (Rank peer = 0; peer < c.ranks; ++peer) {
       problem.counts.push_back(pair_count(c, problem.rank, peer));
       problem.receive_counts.push_back(pair_count(c, peer, problem.rank));
