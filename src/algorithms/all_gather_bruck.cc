@@ -8,7 +8,9 @@
 // Bruck, Ho, Kipnis, Upfal & Weathersby, "Efficient algorithms for all-to-all communications in multiport
 // message-passing systems", 1997.
 #include <algorithm>
+#include <bit>
 #include <numeric>
+#include <span>
 #include <vector>
 
 #include "algorithms/planners.h"
@@ -25,6 +27,7 @@ Schedule plan_all_gather_bruck(const Problem& problem) {
     return Slice{Space::output, first, 0, std::accumulate(begin + first, begin + end, uint64_t{0})};
   };
   const Slice input{Space::input, 0, 0, problem.counts[rank]};
+  // What put the parts there: the own one, then those of each step in two runs.
   std::vector<StepIndex> present = {schedule.copy(input, parts(rank, rank + 1))};
   for (Rank distance = 1; distance < size; distance *= 2) {
     const Rank target = (rank + size - distance) % size;
@@ -33,11 +36,12 @@ Schedule plan_all_gather_bruck(const Problem& problem) {
     // The runs of `number` ranks from this one and from the origin on: up to the end, and on from the beginning.
     const Rank rank_end = std::min(rank + number, size);
     const Rank origin_end = std::min(origin + number, size);
-    if (distance == 1) {
+    if (number == 1) {
       schedule.send(target, input);
     } else {
-      send_after(schedule, target, parts(rank, rank_end), present);
-      send_after(schedule, target, parts(0, rank + number - rank_end), present);
+      const auto needed = std::span(present).first(1 + 2 * std::bit_width(number - 1));
+      send_after(schedule, target, parts(rank, rank_end), needed);
+      send_after(schedule, target, parts(0, rank + number - rank_end), needed);
     }
     const StepIndex first = schedule.receive(origin, parts(origin, origin_end));
     const StepIndex second = schedule.receive(origin, parts(0, origin + number - origin_end));

@@ -32,7 +32,7 @@ Schedule plan_all_reduce_direct(const Problem& problem) {
     for (Rank peer = 0; peer < size; ++peer) inputs[peer] = {peer, at(Space::input, rank, i)};
     const StepIndex folded = schedule.get_reduce(inputs, at(Space::output, rank, i), /*finish=*/true);
     if (size == 1 || folded == kNoStep) continue;
-    reads.push_back(folded);
+    reads = {folded};  // the marks are in order, so that the last fold stands for all
     schedule.notify(static_cast<Mark>(i + 1), {folded});
   }
   const std::vector<Rank> peers = others(rank, size);

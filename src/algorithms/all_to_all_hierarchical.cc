@@ -23,11 +23,12 @@ plan::Schedule plan_all_to_all_hierarchical(const plan::Problem& problem) {
     const Rank from = (rank + problem.size - distance) % problem.size;
     const Slice arriving = {Space::output, from, 0, problem.receive_counts[from]};
     if (!topology.same_host(rank, to)) schedule.send(to, {Space::input, to, 0, problem.counts[to]});
-    if (!topology.same_host(rank, from)) {
-      schedule.receive(from, arriving);
-    } else {
-      // This rank's part of the other's input; from itself it is a copy.
+    if (from == rank) {
+      schedule.copy({Space::input, rank, 0, arriving.count}, arriving);
+    } else if (topology.same_host(rank, from)) {
       reads.push_back(schedule.get(from, {Space::input, rank, 0, arriving.count}, arriving));
+    } else {
+      schedule.receive(from, arriving);
     }
   }
   end_of_local_reads(schedule, problem, reads);

@@ -29,6 +29,7 @@ uint64_t least_block_in_batch(uint64_t count, size_t members);
 // from a
 //   member can therefore come from no earlier one; and the wait ends, because the steps of member 0 wait for
 //   steps of member 0 only, and those of member m, in addition, for marks of members before it.
+//   (A member's marks so wait for this rank's last read in the members before it; messages of all members mix freely.)
 // - Each member has its own spaces and its own scratch (Step::member).
 // No member may itself be a batch. A member that uses a mark above marks_in_batch is a bug.
 plan::Schedule plan_batch(std::span<const plan::Schedule> members);

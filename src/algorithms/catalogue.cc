@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "algorithms/planners.h"
+#include "algorithms/planners_rooted.h"
 
 namespace regroup::algorithms {
 
@@ -13,7 +14,7 @@ using Reads = Algorithm::Reads;
 std::span<const Algorithm> catalogue() {
   static const std::vector<Algorithm> all = [] {
     std::vector<Algorithm> rows;
-    for (const std::span<const Algorithm> list : {symmetric_algorithms()}) {
+    for (const std::span<const Algorithm> list : {symmetric_algorithms(), rooted_algorithms()}) {
       rows.insert(rows.end(), list.begin(), list.end());
     }
     return rows;

@@ -23,7 +23,7 @@ struct Algorithm {
   // Needs reads of peers' memory: between all ranks, only between ranks of one host, or not at all.
   enum class Reads : uint8_t { none, inside_hosts, everywhere } reads;
   // Reductions: each output element comes from one fold over the ranks' inputs, in rank order (see
-  // reduce::partial_results_allowed, and CallOptions::reproducible). Others: true.
+  // reduction::partial_results_allowed, and CallOptions::reproducible). Others: true.
   bool single_fold;
   // Stays right where input and output share memory as plan::Space says. Otherwise the caller of the schedule has to move the
   // input out of the way first.

@@ -19,7 +19,8 @@ plan::Schedule plan_gather_direct(const plan::Problem& problem) {
   std::vector<plan::StepIndex> reads;
   for (Rank rank = 0; rank < problem.size; ++rank) {
     const uint64_t count = problem.counts[rank];
-    reads.push_back(schedule.get(rank, {Space::input, 0, 0, count}, {Space::output, rank, 0, count}));
+    const plan::StepIndex read = schedule.get(rank, {Space::input, 0, 0, count}, {Space::output, rank, 0, count});
+    if (rank != problem.root) reads.push_back(read);
   }
   if (problem.size > 1) schedule.notify(kDone, reads);
   return schedule;

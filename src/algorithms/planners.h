@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The planners of the collectives in which all ranks take the same part: pure functions from a problem to the rank's
-// schedule. Each is in a file of its own, named like it,
-// whose first comment gives steps, bytes and paper.
+// schedule. Each is in a file of its own, named like it, whose first comment gives steps, bytes and paper.
 #pragma once
 
 #include <span>

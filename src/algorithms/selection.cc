@@ -59,7 +59,6 @@ constexpr Row kTable[] = {
 
     {reduce, Where::shared, "direct", kFoldAll, 64 * KiB},
     {reduce, Where::shared, "direct_shares", kReads},
-    {reduce, Where::by_host, "hierarchical", kHosts},
     {reduce, Where::anywhere, "binomial", kLatency, 1 * MiB},
     {reduce, Where::anywhere, "chain", kBandwidth},
     {reduce, Where::anywhere, "flat", kOneFold},

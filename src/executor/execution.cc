@@ -27,7 +27,7 @@ constexpr uint64_t kStreamFrom = 1 << 20;
 
 void copy_block(std::byte* to, const std::byte* from, uint64_t bytes, bool stream) {
   if (stream) {
-    reduce::copy_streaming(to, from, bytes);
+    reduction::copy_streaming(to, from, bytes);
   } else {
     std::memcpy(to, from, bytes);
   }

@@ -34,12 +34,15 @@ class Control {
 
   // Called on the service thread; must not block. `descriptor` is invalid where none came along.
   using Handler = std::function<void(Rank from, ControlKind kind, std::span<const std::byte> payload, base::Fd descriptor)>;
-  // Called once a peer, on the service thread: the connection ended. `orderly`: the peer said `leave` first.
+  // Called once a peer, on the service thread: the connection ended. `orderly`: the peer said `leave` (which no handler sees).
   using Closed = std::function<void(Rank peer, bool orderly)>;
 
-  virtual ~Control() = default;  // says `leave`, flushes for at most 1 s, closes; no handler runs afterwards
+  // Says `leave`, flushes for at most 1 s, closes; no handler runs afterwards. From any thread, a handler included (which
+  // then flushes only what fits at once). The child of a fork has no connections: there `send` fails and this does nothing.
+  virtual ~Control() = default;
 
-  // Starts calling the handlers.
+  // Starts calling the handlers. Where the service thread cannot be had (no descriptors, no threads), every peer is Closed
+  // at once, from here.
   virtual void start(Handler handler, Closed closed) = 0;
 
   // Queues a frame; any thread; never blocks. False: the connection is gone, or the bounded queue to a peer that does not

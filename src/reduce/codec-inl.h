@@ -8,18 +8,17 @@
 #define REGROUP_REDUCE_CODEC_INL_H_
 #endif
 
+#include <limits>
+
 #include "reduce/fold-inl.h"
 
 HWY_BEFORE_NAMESPACE();
-namespace regroup::reduce::HWY_NAMESPACE {
+namespace regroup::reduction::HWY_NAMESPACE {
 
-// float to the nearest value with `kDropped` bits less of mantissa, as bits that still want shifting by `kDropped`. A
-// mantissa that overflows carries into the exponent, which is what it should do.
-template <int kDropped, class D>
-HWY_INLINE hn::VFromD<D> rounded_to_even(D d, hn::VFromD<D> bits) {
-  const auto odd = hn::And(hn::ShiftRight<kDropped>(bits), hn::Set(d, 1u));
-  return hn::Add(bits, hn::Add(odd, hn::Set(d, (1u << (kDropped - 1)) - 1)));
-}
+// To round to even by dropping the last kDropped bits: add this, and the last bit that stays. A mantissa that overflows
+// carries into the exponent, which is what it should do.
+template <int kDropped>
+constexpr uint32_t kAlmostHalf = (1u << (kDropped - 1)) - 1;
 
 // bfloat16 is the upper half of a float.
 struct Bfloat16Codec {
@@ -37,7 +36,9 @@ struct Bfloat16Codec {
     const hn::Rebind<int32_t, D> di32;
     const hn::Rebind<uint16_t, D> d16;
     // The canonical NaN ends in zeros and is not changed by the rounding.
-    const auto bits = hn::ShiftRight<16>(rounded_to_even<16>(d32, hn::BitCast(d32, v)));
+    const auto whole = hn::BitCast(d32, v);
+    const auto odd = hn::And(hn::ShiftRight<16>(whole), hn::Set(d32, 1u));
+    const auto bits = hn::ShiftRight<16>(hn::Add(hn::Add(whole, hn::Set(d32, kAlmostHalf<16>)), odd));
     hn::StoreU(hn::DemoteTo(d16, hn::BitCast(di32, bits)), d16, to);
   }
 };
@@ -91,31 +92,44 @@ struct SmallFloatCodec {
     const auto whole = hn::BitCast(d32, v);
     const auto magnitude = hn::And(whole, hn::Set(d32, 0x7fffffffu));
     const auto sign = hn::ShiftRight<32 - 8 * sizeof(T)>(hn::Xor(whole, magnitude));
-    const auto rebased = hn::Sub(rounded_to_even<kDropped>(d32, magnitude), hn::Set(d32, (127 - kBias) << 23));
-    const auto normal = hn::Min(hn::ShiftRight<kDropped>(rebased), hn::Set(d32, kOverflow));
+    const auto normal = hn::Min(rounded_and_rebased(d32, magnitude), hn::Set(d32, kOverflow));
     // The addition rounds to whole units and leaves their number in the last bits.
     const auto shifter = hn::Set(d32, kUnitShifter);
     const auto units = hn::BitCast(d32, hn::Add(hn::BitCast(d, magnitude), hn::BitCast(d, shifter)));
     const auto subnormal = hn::Sub(units, shifter);
     auto bits = hn::IfThenElse(hn::Lt(magnitude, hn::Set(d32, kSmallestNormal)), subnormal, normal);
-    bits = hn::IfThenElse(hn::Gt(magnitude, hn::Set(d32, 0x7f800000u)), hn::Set(d32, kNan), bits);
+    if constexpr (kNan != kOverflow) {
+      bits = hn::IfThenElse(hn::Gt(magnitude, hn::Set(d32, 0x7f800000u)), hn::Set(d32, kNan), bits);
+    }
     hn::StoreU(hn::DemoteTo(elements, hn::BitCast(di32, hn::Or(bits, sign))), elements, to);
+  }
+
+ private:
+  template <class D>
+  static HWY_INLINE hn::VFromD<D> rounded_and_rebased(D d32, hn::VFromD<D> magnitude) {
+    const auto odd = hn::And(hn::ShiftRight<kDropped>(magnitude), hn::Set(d32, 1u));
+    constexpr uint32_t kOffset = kAlmostHalf<kDropped> - ((127 - kBias) << 23);
+    return hn::ShiftRight<kDropped>(hn::Add(hn::Add(magnitude, hn::Set(d32, kOffset)), odd));
   }
 };
 
-using Float8E4m3fnCodec = SmallFloatCodec<uint8_t, 4, 3, false>;
-using Float8E5m2Codec = SmallFloatCodec<uint8_t, 5, 2, true>;
+using Float8E4m3fnByBits = SmallFloatCodec<uint8_t, 4, 3, false>;
+using Float8E5m2ByBits = SmallFloatCodec<uint8_t, 5, 2, true>;
 
 #if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_AVX3_DL || HWY_ARCH_ARM_A64
-// The processor converts: exactly, and rounding to nearest even. Highway's emulation elsewhere does neither.
+// The processor converts float16: exactly, and rounding to nearest even. Highway's emulation elsewhere does neither.
+template <class D>
+HWY_INLINE hn::VFromD<D> decode_float16(D d, hn::VFromD<hn::Rebind<uint16_t, D>> elements) {
+  return hn::PromoteTo(d, hn::BitCast(hn::Rebind<hwy::float16_t, D>(), elements));
+}
+
 struct Float16Codec {
   using Element = uint16_t;
   using Lane = float;
 
   template <class D>
   static HWY_INLINE hn::VFromD<D> decode(D d, const uint16_t* from) {
-    const hn::Rebind<hwy::float16_t, D> d16;
-    return hn::PromoteTo(d, hn::BitCast(d16, hn::LoadU(hn::Rebind<uint16_t, D>(), from)));
+    return decode_float16(d, hn::LoadU(hn::Rebind<uint16_t, D>(), from));
   }
   template <class D>
   static HWY_INLINE void encode(D, hn::VFromD<D> v, uint16_t* to) {
@@ -124,11 +138,38 @@ struct Float16Codec {
     hn::StoreU(hn::BitCast(du16, hn::DemoteTo(d16, v)), du16, to);
   }
 };
+
+// float8_e5m2 is the upper half of a float16.
+struct Float8E5m2Codec : Float8E5m2ByBits {
+  template <class D>
+  static HWY_INLINE hn::VFromD<D> decode(D d, const uint8_t* from) {
+    const auto element = hn::PromoteTo(hn::Rebind<uint16_t, D>(), hn::LoadU(hn::Rebind<uint8_t, D>(), from));
+    return decode_float16(d, hn::ShiftLeft<8>(element));
+  }
+};
+
+// float8_e4m3fn, read as a float16 whose exponent has a larger bias, is 2^-8 of what it means; its NaN looks like 480.
+struct Float8E4m3fnCodec : Float8E4m3fnByBits {
+  template <class D>
+  static HWY_INLINE hn::VFromD<D> decode(D d, const uint8_t* from) {
+    const hn::Rebind<uint16_t, D> d16;
+    const hn::Rebind<int16_t, D> di16;
+    const hn::Rebind<int8_t, D> di8;
+    // The sign doubles as it is shifted: into its place and the one below, which is cleared.
+    const auto element = hn::PromoteTo(di16, hn::BitCast(di8, hn::LoadU(hn::Rebind<uint8_t, D>(), from)));
+    const auto shifted = hn::And(hn::BitCast(d16, hn::ShiftLeft<7>(element)), hn::Set(d16, 0xbfff));
+    const auto v = hn::Mul(decode_float16(d, shifted), hn::Set(d, 256.0f));
+    const auto nan = hn::Set(d, std::numeric_limits<float>::quiet_NaN());
+    return hn::IfThenElse(hn::Eq(hn::Abs(v), hn::Set(d, 480.0f)), nan, v);
+  }
+};
 #else
 using Float16Codec = SmallFloatCodec<uint16_t, 5, 10, true>;
+using Float8E4m3fnCodec = Float8E4m3fnByBits;
+using Float8E5m2Codec = Float8E5m2ByBits;
 #endif
 
-}  // namespace regroup::reduce::HWY_NAMESPACE
+}  // namespace regroup::reduction::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
 #endif  // REGROUP_REDUCE_CODEC_INL_H_

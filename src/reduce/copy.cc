@@ -15,7 +15,7 @@
 #include <cstring>
 
 HWY_BEFORE_NAMESPACE();
-namespace regroup::reduce::HWY_NAMESPACE {
+namespace regroup::reduction::HWY_NAMESPACE {
 namespace {
 
 namespace hn = hwy::HWY_NAMESPACE;
@@ -44,11 +44,11 @@ uint64_t stream_vectors(uint8_t* HWY_RESTRICT to, const uint8_t* HWY_RESTRICT fr
 }
 
 }  // namespace
-}  // namespace regroup::reduce::HWY_NAMESPACE
+}  // namespace regroup::reduction::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
-namespace regroup::reduce {
+namespace regroup::reduction {
 namespace {
 
 HWY_EXPORT(stream_vectors);
@@ -82,5 +82,5 @@ uint64_t streaming_threshold() {
   return threshold;
 }
 
-}  // namespace regroup::reduce
+}  // namespace regroup::reduction
 #endif

@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-namespace regroup::reduce {
+namespace regroup::reduction {
 
 // memcpy with stores that bypass the caches: for results that will not be read soon. What it stored is visible to other
 // threads in the usual order on return. The ranges must not overlap; any alignment. Streams whatever the size, but for
@@ -16,4 +16,4 @@ void copy_streaming(void* to, const void* from, uint64_t bytes);
 // this processor.
 uint64_t streaming_threshold();
 
-}  // namespace regroup::reduce
+}  // namespace regroup::reduction

@@ -14,12 +14,13 @@
 #define REGROUP_REDUCE_FLOAT_OPERATORS_INL_H_
 #endif
 
+#include <bit>
 #include <limits>
 
 #include "reduce/fold-inl.h"
 
 HWY_BEFORE_NAMESPACE();
-namespace regroup::reduce::HWY_NAMESPACE {
+namespace regroup::reduction::HWY_NAMESPACE {
 
 template <class D>
 HWY_INLINE hn::VFromD<D> with_canonical_nan(D d, hn::VFromD<D> v) {
@@ -47,19 +48,24 @@ struct FloatSum {
   }
 };
 
-template <class Codec>
+// A true division: multiplying by the reciprocal would round twice, but where the reciprocal is exact.
+template <class Codec, bool kExactReciprocal>
 struct FloatAverage : FloatSum<Codec> {
   using typename FloatSum<Codec>::Element;
   using typename FloatSum<Codec>::Lane;
   const Lane divisor;
+  const Lane reciprocal;
 
   explicit FloatAverage(const FoldOptions& options)
-      : FloatSum<Codec>(options), divisor(static_cast<Lane>(options.divisor)) {}
+      : FloatSum<Codec>(options), divisor(static_cast<Lane>(options.divisor)), reciprocal(1 / divisor) {}
 
-  // A true division: multiplying by the reciprocal would round twice.
   template <class D>
   HWY_INLINE void store(D d, hn::VFromD<D> v, Element* to) const {
-    FloatSum<Codec>::store(d, hn::Div(v, hn::Set(d, divisor)), to);
+    if constexpr (kExactReciprocal) {
+      FloatSum<Codec>::store(d, hn::Mul(v, hn::Set(d, reciprocal)), to);
+    } else {
+      FloatSum<Codec>::store(d, hn::Div(v, hn::Set(d, divisor)), to);
+    }
   }
 };
 
@@ -122,8 +128,10 @@ void fold_float_average(void* to, const void* const* sources, uint32_t source_co
                         const FoldOptions& options) {
   if (options.divisor == 0) {
     fold<FloatSum<Codec>>(to, sources, source_count, count, options);
+  } else if (std::has_single_bit(options.divisor)) {
+    fold<FloatAverage<Codec, true>>(to, sources, source_count, count, options);
   } else {
-    fold<FloatAverage<Codec>>(to, sources, source_count, count, options);
+    fold<FloatAverage<Codec, false>>(to, sources, source_count, count, options);
   }
 }
 
@@ -147,7 +155,7 @@ Fold find_fold_of(ReduceOp::Kind op) {
   }
 }
 
-}  // namespace regroup::reduce::HWY_NAMESPACE
+}  // namespace regroup::reduction::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
 #endif  // REGROUP_REDUCE_FLOAT_OPERATORS_INL_H_

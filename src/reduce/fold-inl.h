@@ -24,7 +24,7 @@
 #include "reduce/reduce.h"
 
 HWY_BEFORE_NAMESPACE();
-namespace regroup::reduce::HWY_NAMESPACE {
+namespace regroup::reduction::HWY_NAMESPACE {
 
 namespace hn = hwy::HWY_NAMESPACE;
 
@@ -153,7 +153,7 @@ void fold(void* to, const void* const* sources, uint32_t source_count, uint64_t 
   }
 }
 
-}  // namespace regroup::reduce::HWY_NAMESPACE
+}  // namespace regroup::reduction::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
 #endif  // REGROUP_REDUCE_FOLD_INL_H_

@@ -5,7 +5,7 @@
 
 #include "reduce/kernels.h"
 
-namespace regroup::reduce {
+namespace regroup::reduction {
 namespace {
 
 template <DataType real, ReduceOp::Kind op>
@@ -61,4 +61,4 @@ Fold find_complex_fold(DataType type, ReduceOp::Kind op) {
                                      : find_complex<DataType::float64, double>(op);
 }
 
-}  // namespace regroup::reduce
+}  // namespace regroup::reduction

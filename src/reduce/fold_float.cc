@@ -10,7 +10,7 @@
 #include "reduce/kernels.h"
 
 HWY_BEFORE_NAMESPACE();
-namespace regroup::reduce::HWY_NAMESPACE {
+namespace regroup::reduction::HWY_NAMESPACE {
 namespace {
 
 template <class T>
@@ -33,15 +33,15 @@ Fold find_float(DataType type, ReduceOp::Kind op) {
 }
 
 }  // namespace
-}  // namespace regroup::reduce::HWY_NAMESPACE
+}  // namespace regroup::reduction::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
-namespace regroup::reduce {
+namespace regroup::reduction {
 
 HWY_EXPORT(find_float);
 
 Fold find_float_fold(DataType type, ReduceOp::Kind op) { return HWY_DYNAMIC_DISPATCH(find_float)(type, op); }
 
-}  // namespace regroup::reduce
+}  // namespace regroup::reduction
 #endif

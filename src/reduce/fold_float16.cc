@@ -11,7 +11,7 @@
 #include "reduce/kernels.h"
 
 HWY_BEFORE_NAMESPACE();
-namespace regroup::reduce::HWY_NAMESPACE {
+namespace regroup::reduction::HWY_NAMESPACE {
 namespace {
 
 Fold find_float16(DataType type, ReduceOp::Kind op) {
@@ -19,15 +19,15 @@ Fold find_float16(DataType type, ReduceOp::Kind op) {
 }
 
 }  // namespace
-}  // namespace regroup::reduce::HWY_NAMESPACE
+}  // namespace regroup::reduction::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
-namespace regroup::reduce {
+namespace regroup::reduction {
 
 HWY_EXPORT(find_float16);
 
 Fold find_float16_fold(DataType type, ReduceOp::Kind op) { return HWY_DYNAMIC_DISPATCH(find_float16)(type, op); }
 
-}  // namespace regroup::reduce
+}  // namespace regroup::reduction
 #endif

@@ -11,7 +11,7 @@
 #include "reduce/kernels.h"
 
 HWY_BEFORE_NAMESPACE();
-namespace regroup::reduce::HWY_NAMESPACE {
+namespace regroup::reduction::HWY_NAMESPACE {
 namespace {
 
 template <class T>
@@ -195,11 +195,11 @@ Fold find_boolean(ReduceOp::Kind op) {
 }
 
 }  // namespace
-}  // namespace regroup::reduce::HWY_NAMESPACE
+}  // namespace regroup::reduction::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
-namespace regroup::reduce {
+namespace regroup::reduction {
 
 HWY_EXPORT(find_integer);
 HWY_EXPORT(find_boolean);
@@ -208,5 +208,5 @@ Fold find_integer_fold(DataType type, ReduceOp::Kind op) { return HWY_DYNAMIC_DI
 
 Fold find_boolean_fold(ReduceOp::Kind op) { return HWY_DYNAMIC_DISPATCH(find_boolean)(op); }
 
-}  // namespace regroup::reduce
+}  // namespace regroup::reduction
 #endif

@@ -1,49 +1,37 @@
 // SPDX-License-Identifier: Apache-2.0
 // The average of integers: the exact sum, divided once, truncated toward zero.
 //
-// Up to 32 bits the lanes are doubles. Fewer than 2^21 sources of 32 bits sum to less than 2^53, so every sum is exact;
-// and below 2^53 the rounded quotient of two integers never reaches an integer that the true quotient did not (it stays
-// at least 1 / divisor away, more than half a unit in its last place), so truncating it truncates the true quotient.
-// 64-bit integers are summed in 128 bits, one by one.
+// Up to 32 bits the lanes are floating-point numbers whose mantissa of p bits holds every sum exactly: with 8 and 16
+// bits floats (p = 24) for up to 2^16 and 2^8 sources, with 32 bits doubles (p = 53) for up to 2^21. Below 2^p the
+// rounded quotient of two integers never reaches an integer that the true quotient did not: it stays at least 1 /
+// divisor away, more than half a unit in its last place. So truncating it truncates the true quotient. More sources
+// than that, and 64-bit integers, are summed in 128 bits, one by one.
 #include "reduce/targets.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "reduce/fold_integer_average.cc"
 #include <hwy/foreach_target.h>
 
-#include <limits>
-
 #include "base/assert.h"
 #include "reduce/fold-inl.h"
 #include "reduce/kernels.h"
 
 HWY_BEFORE_NAMESPACE();
-namespace regroup::reduce::HWY_NAMESPACE {
+namespace regroup::reduction::HWY_NAMESPACE {
 namespace {
 
-// 2^52: adding it to a smaller integer puts that integer into the low bits of the double, and the other way around.
-constexpr double kTwoTo52 = 4503599627370496.0;
-
 template <class T>
-struct IntegerAverage {
+struct AverageOfShort {
   using Element = T;
-  using Lane = double;
-  const double divisor;
+  using Lane = float;
+  const float divisor;
 
-  explicit IntegerAverage(const FoldOptions& options) : divisor(options.divisor) {}
+  explicit AverageOfShort(const FoldOptions& options) : divisor(static_cast<float>(options.divisor)) {}
 
   template <class D>
   HWY_INLINE hn::VFromD<D> load(D d, const T* from) const {
     const auto elements = hn::LoadU(hn::Rebind<T, D>(), from);
-    if constexpr (std::numeric_limits<T>::max() == std::numeric_limits<uint32_t>::max()) {
-      const auto offset = hn::Set(d, kTwoTo52);
-      const hn::Rebind<uint64_t, D> bits;
-      return hn::Sub(hn::BitCast(d, hn::Or(hn::PromoteTo(bits, elements), hn::BitCast(bits, offset))), offset);
-    } else if constexpr (sizeof(T) == 4) {
-      return hn::PromoteTo(d, elements);
-    } else {
-      return hn::PromoteTo(d, hn::PromoteTo(hn::Rebind<int32_t, D>(), elements));
-    }
+    return hn::ConvertTo(d, hn::PromoteTo(hn::Rebind<int32_t, D>(), elements));
   }
   template <class D>
   HWY_INLINE hn::VFromD<D> combine(D, hn::VFromD<D> left, hn::VFromD<D> right) const {
@@ -52,52 +40,99 @@ struct IntegerAverage {
   template <class D>
   HWY_INLINE void store(D d, hn::VFromD<D> sum, T* to) const {
     const hn::Rebind<T, D> elements;
-    const auto quotient = hn::Div(sum, hn::Set(d, divisor));
-    if constexpr (std::numeric_limits<T>::max() == std::numeric_limits<uint32_t>::max()) {
-      const hn::Rebind<uint64_t, D> bits;
-      const auto shifted = hn::Add(hn::Trunc(quotient), hn::Set(d, kTwoTo52));
-      hn::StoreU(hn::TruncateTo(elements, hn::BitCast(bits, shifted)), elements, to);
-    } else if constexpr (sizeof(T) == 4) {
-      hn::StoreU(hn::DemoteTo(elements, quotient), elements, to);
-    } else {
-      const hn::Rebind<int32_t, D> whole;
-      hn::StoreU(hn::DemoteTo(elements, hn::DemoteTo(whole, quotient)), elements, to);
-    }
+    const auto quotient = hn::ConvertTo(hn::Rebind<int32_t, D>(), hn::Div(sum, hn::Set(d, divisor)));
+    hn::StoreU(hn::DemoteTo(elements, quotient), elements, to);
+  }
+};
+
+struct AverageOfInt32 {
+  using Element = int32_t;
+  using Lane = double;
+  const double divisor;
+
+  explicit AverageOfInt32(const FoldOptions& options) : divisor(options.divisor) {}
+
+  template <class D>
+  HWY_INLINE hn::VFromD<D> load(D d, const int32_t* from) const {
+    return hn::PromoteTo(d, hn::LoadU(hn::Rebind<int32_t, D>(), from));
+  }
+  template <class D>
+  HWY_INLINE hn::VFromD<D> combine(D, hn::VFromD<D> left, hn::VFromD<D> right) const {
+    return hn::Add(left, right);
+  }
+  template <class D>
+  HWY_INLINE void store(D d, hn::VFromD<D> sum, int32_t* to) const {
+    const hn::Rebind<int32_t, D> elements;
+    hn::StoreU(hn::DemoteTo(elements, hn::Div(sum, hn::Set(d, divisor))), elements, to);
+  }
+};
+
+// Highway has no conversions between uint32 and double. 2^52 added to a smaller integer leaves it in the last bits.
+struct AverageOfUint32 {
+  using Element = uint32_t;
+  using Lane = double;
+  static constexpr double kTwoTo52 = 4503599627370496.0;
+  const double divisor;
+
+  explicit AverageOfUint32(const FoldOptions& options) : divisor(options.divisor) {}
+
+  template <class D>
+  HWY_INLINE hn::VFromD<D> load(D d, const uint32_t* from) const {
+    const hn::Rebind<uint64_t, D> bits;
+    const auto offset = hn::Set(d, kTwoTo52);
+    const auto elements = hn::PromoteTo(bits, hn::LoadU(hn::Rebind<uint32_t, D>(), from));
+    return hn::Sub(hn::BitCast(d, hn::Or(elements, hn::BitCast(bits, offset))), offset);
+  }
+  template <class D>
+  HWY_INLINE hn::VFromD<D> combine(D, hn::VFromD<D> left, hn::VFromD<D> right) const {
+    return hn::Add(left, right);
+  }
+  template <class D>
+  HWY_INLINE void store(D d, hn::VFromD<D> sum, uint32_t* to) const {
+    const hn::Rebind<uint32_t, D> elements;
+    const auto quotient = hn::Trunc(hn::Div(sum, hn::Set(d, divisor)));
+    const auto bits = hn::BitCast(hn::Rebind<uint64_t, D>(), hn::Add(quotient, hn::Set(d, kTwoTo52)));
+    hn::StoreU(hn::TruncateTo(elements, bits), elements, to);
   }
 };
 
 Fold find_average(DataType type) {
   switch (type) {
     case DataType::int8:
-      return &fold<IntegerAverage<int8_t>>;
+      return &fold<AverageOfShort<int8_t>>;
     case DataType::int16:
-      return &fold<IntegerAverage<int16_t>>;
+      return &fold<AverageOfShort<int16_t>>;
     case DataType::int32:
-      return &fold<IntegerAverage<int32_t>>;
+      return &fold<AverageOfInt32>;
     case DataType::uint8:
-      return &fold<IntegerAverage<uint8_t>>;
+      return &fold<AverageOfShort<uint8_t>>;
     case DataType::uint16:
-      return &fold<IntegerAverage<uint16_t>>;
+      return &fold<AverageOfShort<uint16_t>>;
     case DataType::uint32:
-      return &fold<IntegerAverage<uint32_t>>;
+      return &fold<AverageOfUint32>;
     default:
       return nullptr;
   }
 }
 
 }  // namespace
-}  // namespace regroup::reduce::HWY_NAMESPACE
+}  // namespace regroup::reduction::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
-namespace regroup::reduce {
+namespace regroup::reduction {
 namespace {
 
 HWY_EXPORT(find_average);
 
 __extension__ using Wide = __int128;
 
-constexpr uint32_t kExactSources = uint32_t{1} << 21;
+// The largest divisor, and hence number of sources, for which the vector kernels are exact; 0 where there is none.
+template <class T>
+constexpr uint32_t kLargestExact = sizeof(T) == 1   ? 1u << 16
+                                   : sizeof(T) == 2 ? 1u << 8
+                                   : sizeof(T) == 4 ? 1u << 21
+                                                    : 0;
 
 template <class T>
 T truncated_quotient(Wide sum, uint32_t divisor) {
@@ -123,7 +158,7 @@ void fold_average(void* to, const void* const* sources, uint32_t source_count, u
     return;
   }
   REGROUP_ASSERT(options.divisor >= source_count);  // so that the quotient fits the type
-  if (sizeof(T) == 8 || source_count >= kExactSources) {
+  if (options.divisor > kLargestExact<T>) {
     fold_wide<T>(to, sources, source_count, count, options.divisor);
   } else {
     HWY_DYNAMIC_DISPATCH(find_average)(type)(to, sources, source_count, count, options);
@@ -155,5 +190,5 @@ Fold find_integer_average_fold(DataType type) {
   }
 }
 
-}  // namespace regroup::reduce
+}  // namespace regroup::reduction
 #endif

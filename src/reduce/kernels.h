@@ -5,7 +5,7 @@
 
 #include "reduce/reduce.h"
 
-namespace regroup::reduce {
+namespace regroup::reduction {
 
 Fold find_boolean_fold(ReduceOp::Kind op);
 Fold find_integer_fold(DataType type, ReduceOp::Kind op);  // but average
@@ -15,4 +15,4 @@ Fold find_float16_fold(DataType type, ReduceOp::Kind op);  // float16, bfloat16
 Fold find_float8_fold(DataType type, ReduceOp::Kind op);   // float8_e4m3fn, float8_e5m2
 Fold find_complex_fold(DataType type, ReduceOp::Kind op);
 
-}  // namespace regroup::reduce
+}  // namespace regroup::reduction

@@ -4,7 +4,7 @@
 
 #include "reduce/kernels.h"
 
-namespace regroup::reduce {
+namespace regroup::reduction {
 
 Fold find_fold(DataType type, ReduceOp::Kind op) {
   if (static_cast<unsigned>(op) >= kReduceOps) return nullptr;
@@ -55,4 +55,4 @@ bool partial_results_allowed(DataType type, ReduceOp::Kind op) {
   }
 }
 
-}  // namespace regroup::reduce
+}  // namespace regroup::reduction

@@ -7,7 +7,7 @@
 
 #include "regroup/types.h"
 
-namespace regroup::reduce {
+namespace regroup::reduction {
 
 // What a fold does besides the operator itself.
 struct FoldOptions {
@@ -36,4 +36,4 @@ inline bool supported(DataType type, ReduceOp::Kind op) { return find_fold(type,
 // under sum, average, product and premultiplied_sum; average on integers; premultiplied_sum always.
 bool partial_results_allowed(DataType type, ReduceOp::Kind op);
 
-}  // namespace regroup::reduce
+}  // namespace regroup::reduction

@@ -26,8 +26,8 @@ struct MessageKey {
 
 // How arriving elements join those that are there.
 struct Folding {
-  reduce::Fold fold = nullptr;
-  reduce::FoldOptions options;
+  reduction::Fold fold = nullptr;
+  reduction::FoldOptions options;
   uint32_t element_bytes = 1;
   bool received_first = false;
 };

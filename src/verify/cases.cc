@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <set>
 
+#include "algorithms/batch.h"
 #include "base/assert.h"
 
 namespace regroup::verify {
@@ -49,9 +50,9 @@ Topology by_host(Rank size, const std::function<uint32_t(Rank)>& host) {
   return Topology(host_of);
 }
 
-std::vector<Hosts> hosts_of(const Algorithm& algorithm, Rank size) {
+std::vector<Hosts> hosts_of(Rank size, bool several) {
   std::vector<Hosts> all = {{"one host", Topology::one_host(size)}};
-  if (algorithm.reads != Algorithm::Reads::inside_hosts || size < 3) return all;
+  if (!several || size < 3) return all;
   for (const Rank per_host : {2u, 4u, 8u}) {
     if (size % per_host == 0 && size > per_host)
       all.push_back({"even hosts", Topology::uniform(size / per_host, per_host)});
@@ -120,9 +121,13 @@ std::vector<Sizes> sizes_of(Collective collective, Rank size) {
   }
 }
 
+// What a rank gives or takes is known to itself, and may be known to all.
+bool rooted_parts(Collective collective) {
+  return collective == Collective::gather || collective == Collective::scatter;
+}
+
 std::vector<Problem> problems_of(Collective collective, Rank size, Rank root, const Sizes& sizes, bool counts_known,
                                  const Topology& topology) {
-  const bool rooted_parts = collective == Collective::gather || collective == Collective::scatter;
   std::vector<Problem> problems(size);
   for (Rank rank = 0; rank < size; ++rank) {
     Problem& problem = problems[rank];
@@ -133,7 +138,8 @@ std::vector<Problem> problems_of(Collective collective, Rank size, Rank root, co
     problem.block = sizes.block;
     problem.topology = topology;
     problem.count = sizes.count(rank, 0);
-    problem.counts_known = rooted_parts && counts_known;
+    problem.equal_counts = collective == Collective::all_to_all && sizes.equal;
+    problem.counts_known = rooted_parts(collective) && counts_known;
     if (collective == Collective::all_to_all) {
       problem.count = 0;
       for (Rank peer = 0; peer < size; ++peer) {
@@ -141,9 +147,9 @@ std::vector<Problem> problems_of(Collective collective, Rank size, Rank root, co
         problem.receive_counts.push_back(sizes.count(peer, rank));
       }
     } else if (collective == Collective::all_gather || collective == Collective::reduce_scatter ||
-               (rooted_parts && (counts_known || rank == root))) {
+               (rooted_parts(collective) && (counts_known || rank == root))) {
       for (Rank peer = 0; peer < size; ++peer) problem.counts.push_back(sizes.count(peer, 0));
-      if (!rooted_parts) problem.count = 0;
+      if (!rooted_parts(collective)) problem.count = 0;
     }
   }
   return problems;
@@ -156,33 +162,66 @@ bool fits_all(const Algorithm& algorithm, const std::vector<Problem>& problems) 
   return fits;
 }
 
+Case make_case(Collective collective, Rank size, Rank root, const Sizes& sizes, bool counts_known, const Hosts& hosts) {
+  Case made;
+  made.problems = problems_of(collective, size, root, sizes, counts_known, hosts.topology);
+  made.text = std::to_string(size) + " ranks" + (has_root(collective) ? ", root " + std::to_string(root) : "") +
+              ", counts " + sizes.name + (counts_known ? "" : " (unknown)") + ", block " + std::to_string(sizes.block) +
+              ", " + std::string(hosts.name);
+  made.in_place_possible = collective != Collective::all_to_all || sizes.symmetric;
+  return made;
+}
+
 }  // namespace
 
 void for_each_case(const Algorithm& algorithm, Rank size, const std::function<void(const Case&)>& visit) {
   const Collective collective = algorithm.collective;
-  const bool rooted_parts = collective == Collective::gather || collective == Collective::scatter;
-  for (const Hosts& hosts : hosts_of(algorithm, size)) {
+  for (const Hosts& hosts : hosts_of(size, algorithm.reads == Algorithm::Reads::inside_hosts)) {
     for (const Sizes& sizes : sizes_of(collective, size)) {
       for (const Rank root : roots_of(collective, size)) {
-        for (const bool counts_known : rooted_parts ? std::vector<bool>{true, false} : std::vector<bool>{true}) {
-          Case next;
-          next.problems = problems_of(collective, size, root, sizes, counts_known, hosts.topology);
-          if (!fits_all(algorithm, next.problems)) continue;
-          next.text = std::to_string(size) + " ranks" + (has_root(collective) ? ", root " + std::to_string(root) : "") +
-                      ", counts " + sizes.name + (counts_known ? "" : " (unknown)") + ", block " +
-                      std::to_string(sizes.block) + ", " + std::string(hosts.name);
-          next.in_place_possible = collective != Collective::all_to_all || sizes.symmetric;
-          visit(next);
+        for (const bool counts_known : {true, false}) {
+          if (!counts_known && !rooted_parts(collective)) continue;
+          const Case next = make_case(collective, size, root, sizes, counts_known, hosts);
+          if (fits_all(algorithm, next.problems)) visit(next);
         }
       }
     }
   }
 }
 
+std::vector<BatchMember> random_batch(std::span<const Algorithm> algorithms, Rank size, std::mt19937_64& random) {
+  const auto one_of = [&random](const auto& all) -> decltype(auto) { return all[random() % all.size()]; };
+  const std::vector<Hosts> all_hosts = hosts_of(size, true);
+  const Hosts& hosts = one_of(all_hosts);
+  const size_t members = 2 + random() % 4;
+  std::vector<BatchMember> batch;
+  for (size_t tries = 0; batch.size() < members && tries < 100; ++tries) {
+    const Algorithm& algorithm = one_of(algorithms);
+    const std::vector<Sizes> sizes = sizes_of(algorithm.collective, size);
+    const std::vector<Rank> roots = roots_of(algorithm.collective, size);
+    const bool counts_known = !rooted_parts(algorithm.collective) || random() % 2 == 0;
+    Case chosen = make_case(algorithm.collective, size, one_of(roots), one_of(sizes), counts_known, hosts);
+    if (!fits_all(algorithm, chosen.problems)) continue;
+    const bool in_place = algorithm.in_place && chosen.in_place_possible && random() % 2 == 0;
+    batch.push_back({&algorithm, std::move(chosen), in_place});
+  }
+  return batch;
+}
+
 std::vector<Schedule> plan_all(const Algorithm& algorithm, const Case& test_case) {
   std::vector<Schedule> schedules;
   schedules.reserve(test_case.problems.size());
   for (const Problem& problem : test_case.problems) schedules.push_back(algorithm.plan(problem));
+  return schedules;
+}
+
+std::vector<Schedule> plan_all(std::span<const BatchMember> batch) {
+  std::vector<Schedule> schedules;
+  for (Rank rank = 0; rank < batch[0].test_case.problems.size(); ++rank) {
+    std::vector<Schedule> members;
+    for (const BatchMember& member : batch) members.push_back(member.algorithm->plan(member.test_case.problems[rank]));
+    schedules.push_back(algorithms::plan_batch(members));
+  }
   return schedules;
 }
 

@@ -4,6 +4,8 @@
 #pragma once
 
 #include <functional>
+#include <random>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -21,7 +23,19 @@ struct Case {
 // Calls `visit` for every case of `algorithm` that fits it. Cases come in a fixed order.
 void for_each_case(const algorithms::Algorithm& algorithm, Rank size, const std::function<void(const Case&)>& visit);
 
+// One operation of a batch.
+struct BatchMember {
+  const algorithms::Algorithm* algorithm = nullptr;
+  Case test_case;
+  bool in_place = false;
+};
+
+// Two to five operations by any of the algorithms, all on the same hosts.
+std::vector<BatchMember> random_batch(std::span<const algorithms::Algorithm> algorithms, Rank size,
+                                      std::mt19937_64& random);
+
 // All schedules of a case, one a rank.
 std::vector<plan::Schedule> plan_all(const algorithms::Algorithm& algorithm, const Case& test_case);
+std::vector<plan::Schedule> plan_all(std::span<const BatchMember> batch);
 
 }  // namespace regroup::verify

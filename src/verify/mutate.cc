@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <iterator>
 
+#include "base/hash.h"
 #include "verify/subject.h"
 
 namespace regroup::verify {
@@ -224,6 +225,37 @@ class Damage {
 
 }  // namespace
 
+namespace {
+
+uint64_t hash_of(const Slice& slice) {
+  uint64_t hash = base::mix(static_cast<uint64_t>(slice.space) + 1, slice.part);
+  return base::mix(base::mix(hash, slice.offset), slice.count);
+}
+
+// Equal for schedules that differ only in how their steps are numbered: what each step does and, in turn, waits for.
+std::vector<uint64_t> essence(const Schedule& schedule) {
+  std::vector<uint64_t> steps;
+  for (const Step& step : schedule.steps()) {
+    uint64_t hash = base::mix(static_cast<uint64_t>(step.kind), step.finish * 2 + step.received_first);
+    for (const uint64_t field :
+         {uint64_t{step.member}, uint64_t{step.peer}, uint64_t{step.mark}, uint64_t{step.message}}) {
+      hash = base::mix(hash, field);
+    }
+    for (const Source& source : schedule.sources(step))
+      hash = base::mix(hash, base::mix(source.rank, hash_of(source.slice)));
+    if (writes(step.kind)) hash = base::mix(hash, hash_of(step.to));
+    std::vector<uint64_t> after;
+    for (const StepIndex earlier : schedule.after(step)) after.push_back(steps[earlier]);
+    std::sort(after.begin(), after.end());
+    for (const uint64_t earlier : after) hash = base::mix(hash, earlier);
+    steps.push_back(hash);
+  }
+  std::sort(steps.begin(), steps.end());
+  return steps;
+}
+
+}  // namespace
+
 std::string_view name(Mutation mutation) {
   constexpr std::string_view names[] = {"drop_step",      "swap_steps",      "swap_peers",      "retarget_peer",
                                         "retarget_slice", "resize",          "drop_dependency", "change_mark",
@@ -239,6 +271,7 @@ std::optional<Mutant> mutate(const std::vector<Schedule>& schedules, Mutation mu
   Mutant mutant{rank, static_cast<StepIndex>(random() % steps), {}, schedules};
   mutant.text = Damage(mutant.schedules, rank, mutant.step, random).apply(mutation);
   if (mutant.text.empty()) return std::nullopt;
+  if (essence(mutant.schedules[rank]) == essence(schedules[rank])) return std::nullopt;
   return mutant;
 }
 

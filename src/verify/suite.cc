@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <atomic>
 #include <mutex>
+#include <random>
 #include <thread>
 
 #include "verify/cases.h"
@@ -29,7 +30,7 @@ Reads allowed(Algorithm::Reads reads) {
 class Suite {
  public:
   Suite(Rank first, Rank last, const SuiteOptions& options) : first_(first), options_(options) {
-    jobs_ = first <= last ? options.algorithms.size() * (last - first + 1) : 0;
+    if (first <= last && !options.algorithms.empty()) jobs_ = jobs_of_size() * (last - first + 1);
   }
 
   SuiteResult run() {
@@ -43,45 +44,83 @@ class Suite {
   }
 
  private:
-  // One job is one algorithm at one size.
+  // One algorithm at one size each; and last, the batches.
+  size_t jobs_of_size() const { return options_.algorithms.size() + 1; }
+
   void work() {
     for (;;) {
       const size_t job = next_++;
       if (job >= jobs_) return;
       SuiteResult part;
-      const Algorithm& algorithm = options_.algorithms[job % options_.algorithms.size()];
-      const Rank size = first_ + static_cast<Rank>(job / options_.algorithms.size());
-      for_each_case(algorithm, size, [&](const Case& test_case) {
-        if (base::Clock::now() < options_.deadline) {
-          prove(algorithm, test_case, part);
-        } else {
-          part.complete = false;
-        }
-      });
+      const size_t index = job % jobs_of_size();
+      const Rank size = first_ + static_cast<Rank>(job / jobs_of_size());
+      if (index < options_.algorithms.size()) {
+        prove_algorithm(options_.algorithms[index], size, part);
+      } else {
+        prove_batches(size, part);
+      }
       add(part);
     }
   }
 
-  void prove(const Algorithm& algorithm, const Case& test_case, SuiteResult& part) const {
-    const std::vector<plan::Schedule> schedules = plan_all(algorithm, test_case);
-    for (const bool in_place : {false, true}) {
-      if (in_place && !(algorithm.in_place && test_case.in_place_possible)) continue;
-      const Member member{test_case.problems, in_place, algorithm.single_fold && reduces(algorithm.collective), false};
-      const std::vector<Finding> findings = verify(member, schedules, {.reads = allowed(algorithm.reads)});
-      ++part.sets;
-      part.schedules += schedules.size();
-      for (const plan::Schedule& schedule : schedules) part.steps += schedule.steps().size();
-      if (findings.empty()) {
-        ++part.proved;
-        continue;
+  bool in_time(SuiteResult& part) const {
+    if (base::Clock::now() >= options_.deadline) part.complete = false;
+    return part.complete;
+  }
+
+  void prove_algorithm(const Algorithm& algorithm, Rank size, SuiteResult& part) const {
+    for_each_case(algorithm, size, [&](const Case& test_case) {
+      if (!in_time(part)) return;
+      const std::vector<plan::Schedule> schedules = plan_all(algorithm, test_case);
+      for (const bool in_place : {false, true}) {
+        if (in_place && !(algorithm.in_place && test_case.in_place_possible)) continue;
+        const auto findings =
+            verify(expectation(algorithm, test_case.problems, in_place), schedules, expectation(algorithm));
+        count(schedules, findings, part);
+        if (!findings.empty()) keep(describe(algorithm, test_case, in_place), findings, part);
       }
-      ++part.failed;
-      if (part.failures.size() >= options_.most_failures) continue;
-      std::string text = std::string(name(algorithm.collective)) + " " + std::string(algorithm.name) + ", " +
-                         test_case.text + (in_place ? ", in place" : "");
-      for (const Finding& finding : findings) text += "\n  " + to_string(finding);
-      part.failures.push_back(std::move(text));
+    });
+  }
+
+  void prove_batches(Rank size, SuiteResult& part) const {
+    std::mt19937_64 random(size);
+    for (uint32_t i = 0; i < options_.batches && in_time(part); ++i) {
+      const std::vector<BatchMember> batch = random_batch(options_.algorithms, size, random);
+      if (batch.empty()) continue;
+      std::vector<Member> members;
+      Options expected{.reads = Reads::none};
+      for (const BatchMember& member : batch) {
+        members.push_back(expectation(*member.algorithm, member.test_case.problems, member.in_place));
+        expected.reads = std::max(expected.reads, expectation(*member.algorithm).reads);
+      }
+      const std::vector<plan::Schedule> schedules = plan_all(batch);
+      const auto findings = verify(members, schedules, expected);
+      count(schedules, findings, part);
+      if (findings.empty()) continue;
+      std::string text = "batch:";
+      for (const BatchMember& member : batch) {
+        text += "\n  - " + describe(*member.algorithm, member.test_case, member.in_place);
+      }
+      keep(std::move(text), findings, part);
     }
+  }
+
+  static void count(std::span<const plan::Schedule> schedules, std::span<const Finding> findings, SuiteResult& part) {
+    ++part.sets;
+    ++(findings.empty() ? part.proved : part.failed);
+    part.schedules += schedules.size();
+    for (const plan::Schedule& schedule : schedules) part.steps += schedule.steps().size();
+  }
+
+  static std::string describe(const Algorithm& algorithm, const Case& test_case, bool in_place) {
+    return std::string(name(algorithm.collective)) + " " + std::string(algorithm.name) + ", " + test_case.text +
+           (in_place ? ", in place" : "");
+  }
+
+  void keep(std::string text, std::span<const Finding> findings, SuiteResult& part) const {
+    if (part.failures.size() >= options_.most_failures) return;
+    for (const Finding& finding : findings) text += "\n  " + to_string(finding);
+    part.failures.push_back(std::move(text));
   }
 
   void add(SuiteResult& part) {
@@ -100,13 +139,19 @@ class Suite {
 
   const Rank first_;
   const SuiteOptions& options_;
-  size_t jobs_;
+  size_t jobs_ = 0;
   std::atomic<size_t> next_ = 0;
   std::mutex mutex_;
   SuiteResult total_;
 };
 
 }  // namespace
+
+Member expectation(const Algorithm& algorithm, std::span<const plan::Problem> problems, bool in_place) {
+  return {problems, in_place, algorithm.single_fold && reduces(algorithm.collective), false};
+}
+
+Options expectation(const Algorithm& algorithm) { return {.reads = allowed(algorithm.reads)}; }
 
 SuiteResult run_suite(Rank first, Rank last, const SuiteOptions& options) { return Suite(first, last, options).run(); }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Puts planners to the proof: every algorithm, over a range of group sizes, on every case of cases.h. What
-// `regroup verify` prints.
+// Puts planners to the proof: every algorithm, over a range of group sizes, on every case of cases.h, and random
+// batches of them. What `regroup verify` prints.
 #pragma once
 
 #include <cstdint>
@@ -31,10 +31,15 @@ struct SuiteOptions {
   std::span<const algorithms::Algorithm> algorithms;
   unsigned threads = 2;
   base::Time deadline = base::Time::max();
+  uint32_t batches = 8;       // random mixes of these algorithms, for each group size
   size_t most_failures = 16;  // of which the text is kept
   // Called now and then, with what there is so far, by one thread at a time.
   std::function<void(const SuiteResult& so_far)> progress;
 };
+
+// What an algorithm promises, to hold it to.
+Member expectation(const algorithms::Algorithm& algorithm, std::span<const plan::Problem> problems, bool in_place);
+Options expectation(const algorithms::Algorithm& algorithm);
 
 // Group sizes `first` to `last`, both included; the smaller ones first.
 SuiteResult run_suite(Rank first, Rank last, const SuiteOptions& options);

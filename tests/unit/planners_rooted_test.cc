@@ -242,8 +242,8 @@ void check_all(const Algorithm& algorithm, Rank size, const Topology& topology, 
 
 TEST(PlannersRooted, OneHost) {
   for (const Algorithm& algorithm : rooted_algorithms()) {
-    for (const Rank size : {1u, 2u, 3u, 4u, 5u, 6u, 7u, 8u, 9u, 13u, 16u, 17u}) {
-      check_all(algorithm, size, Topology::one_host(size), false);
+    for (const Rank size : {1u, 2u, 3u, 4u, 5u, 6u, 7u, 8u, 9u, 13u, 16u, 17u, 64u}) {
+      check_all(algorithm, size, Topology::one_host(size), size > 17);
       if (HasFailure()) break;
     }
   }
@@ -321,11 +321,10 @@ void check_batch(Rank size, uint32_t members, uint64_t seed) {
 TEST(Batch, RunsItsMembersTogether) {
   for (const Rank size : {1u, 2u, 3u, 4u, 6u, 8u}) {
     for (uint32_t members = 1; members < 12 && !HasFatalFailure(); ++members) {
-      for (uint64_t seed = 0; seed < 10; ++seed) check_batch(size, members, seed * 100 + members);
+      for (uint64_t seed = 0; seed < 6; ++seed) check_batch(size, members, seed * 100 + members);
     }
   }
   check_batch(4, 3000, 1);
-  check_batch(2, kMostMembers, 3);
 }
 
 TEST(Batch, LeavesMarksToEachMember) {

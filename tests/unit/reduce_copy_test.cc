@@ -8,7 +8,7 @@
 
 #include "unit/reduce_targets.h"
 
-namespace regroup::reduce {
+namespace regroup::reduction {
 namespace {
 
 TEST(ReduceCopy, CopiesAnyLengthAtAnyAddress) {
@@ -35,4 +35,4 @@ TEST(ReduceCopy, ThresholdIsPlausible) {
 }
 
 }  // namespace
-}  // namespace regroup::reduce
+}  // namespace regroup::reduction

@@ -8,7 +8,7 @@
 #include "unit/reduce_reference.h"
 #include "unit/reduce_targets.h"
 
-namespace regroup::reduce {
+namespace regroup::reduction {
 namespace {
 
 using reference::Bytes;
@@ -145,4 +145,4 @@ INSTANTIATE_TEST_SUITE_P(Reduce, EveryPair, testing::ValuesIn(all_types()),
                          [](const auto& instance) { return std::string(name(instance.param)); });
 
 }  // namespace
-}  // namespace regroup::reduce
+}  // namespace regroup::reduction

@@ -14,7 +14,7 @@
 
 #include "reduce/reduce.h"
 
-namespace regroup::reduce::reference {
+namespace regroup::reduction::reference {
 
 using Kind = ReduceOp::Kind;
 using Bytes = std::vector<unsigned char>;
@@ -233,4 +233,4 @@ inline Bytes fold(DataType type, Kind op, std::span<const void* const> sources, 
   return {};
 }
 
-}  // namespace regroup::reduce::reference
+}  // namespace regroup::reduction::reference

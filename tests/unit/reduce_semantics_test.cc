@@ -11,7 +11,7 @@
 #include "reduce/reduce.h"
 #include "unit/reduce_targets.h"
 
-namespace regroup::reduce {
+namespace regroup::reduction {
 namespace {
 
 using Kind = ReduceOp::Kind;
@@ -182,4 +182,4 @@ TEST(ReduceSemantics, ComplexProduct) {
 }
 
 }  // namespace
-}  // namespace regroup::reduce
+}  // namespace regroup::reduction

@@ -8,7 +8,7 @@
 #include "unit/reduce_reference.h"
 #include "unit/reduce_targets.h"
 
-namespace regroup::reduce {
+namespace regroup::reduction {
 namespace {
 
 using reference::Bytes;
@@ -123,4 +123,4 @@ TEST(ReduceSmallFloat, WhatFloat8CannotHold) {
 }
 
 }  // namespace
-}  // namespace regroup::reduce
+}  // namespace regroup::reduction

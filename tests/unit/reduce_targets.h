@@ -6,7 +6,7 @@
 // After it, as Highway's headers read what it defines.
 #include <hwy/highway.h>
 
-namespace regroup::reduce {
+namespace regroup::reduction {
 
 template <class Body>
 void for_each_target(Body body) {
@@ -21,4 +21,4 @@ void for_each_target(Body body) {
   hwy::GetChosenTarget().Update(hwy::SupportedTargets());
 }
 
-}  // namespace regroup::reduce
+}  // namespace regroup::reduction

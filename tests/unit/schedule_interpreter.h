@@ -62,6 +62,9 @@ class Interpreter {
     std::vector<std::vector<bool>> sendable;  // by receiver, by message: whether a send is ready (rendezvous)
     Mark mark = 0;
     uint32_t left = 0;
+    // A rank is looked at in one of so many turns, and a step of it is done in one of so many of those.
+    uint32_t idleness = 1;
+    std::vector<uint32_t> delay;
     bool entered = false, returned = false;
   };
 
@@ -130,6 +133,8 @@ inline void Interpreter::prepare(Rank rank) {
     state.members.push_back(place(memory_[rank][member], schedule.scratch_count(member), next));
   }
   state.memory.assign(next, kPoison);
+  state.idleness = random_() % 3 == 0 ? 8 : 1;
+  for (size_t i = 0; i < schedule.steps().size(); ++i) state.delay.push_back(random_() % 8 == 0 ? 4 : 1);
 
   const auto& steps = schedule.steps();
   state.left = static_cast<uint32_t>(steps.size());
@@ -275,13 +280,13 @@ inline bool Interpreter::turn() {
   std::shuffle(order.begin(), order.end(), random_);
   for (const Rank rank : order) {
     State& state = ranks_[rank];
-    if (state.returned || random_() % 3 == 0) continue;
+    if (state.returned || random_() % state.idleness != 0) continue;
     if (!state.entered) enter(rank), moved = true;
     std::vector<StepIndex> ready;
     ready.swap(state.ready);
     std::shuffle(ready.begin(), ready.end(), random_);
     for (const StepIndex index : ready) {
-      if (possible(rank, schedules_[rank].steps()[index]) && random_() % 4 != 0) {
+      if (possible(rank, schedules_[rank].steps()[index]) && random_() % state.delay[index] == 0) {
         execute(rank, index);
         moved = true;
       } else {
@@ -296,8 +301,8 @@ inline bool Interpreter::turn() {
 }
 
 inline Outcome Interpreter::run() {
-  // A turn may be idle because all ranks were left out by chance; a hundred in a row are not.
-  for (int idle = 0; idle < 100 && outcome_.failure.empty();) {
+  // A turn may be idle because the ranks were left out by chance; hundreds in a row are not.
+  for (int idle = 0; idle < 300 && outcome_.failure.empty();) {
     const bool over = std::ranges::all_of(ranks_, [](const State& state) { return state.returned; });
     if (over) return outcome_;
     idle = turn() ? 0 : idle + 1;

@@ -43,13 +43,7 @@ Result<std::unique_ptr<ShmTransport>> ShmTransport::create(ShmOptions options) {
   if (!segment.ok()) return segment.status();
   transport->control_segment_ = std::move(segment).value();
   transport->peers_.resize(transport->options_.size);
-  for (Rank rank = 0; rank < transport->options_.size; ++rank) {
-    if (!transport->options_.local[rank]) {
-      transport->all_local_ = false;
-    } else if (rank != transport->options_.rank) {
-      transport->local_.push_back(rank);
-    }
-  }
+  transport->set_local(transport->options_.local);
   Peer& self = transport->peers_[transport->options_.rank];
   self.pid = getpid();
   self.in_process = true;
@@ -58,6 +52,19 @@ Result<std::unique_ptr<ShmTransport>> ShmTransport::create(ShmOptions options) {
 }
 
 ShmTransport::~ShmTransport() = default;
+
+void ShmTransport::set_local(std::vector<bool> local) {
+  options_.local = std::move(local);
+  local_.clear();
+  all_local_ = true;
+  for (Rank rank = 0; rank < options_.size; ++rank) {
+    if (!options_.local[rank]) {
+      all_local_ = false;
+    } else if (rank != options_.rank) {
+      local_.push_back(rank);
+    }
+  }
+}
 
 Status ShmTransport::attach(Rank rank, int pid, uint64_t token, SegmentId segment, const base::Fd& control, base::Fd bell) {
   Peer& peer = peers_[rank];

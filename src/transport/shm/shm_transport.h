@@ -40,6 +40,7 @@ class ShmTransport final : public Transport {
 
   // --- joining: what peers need of this rank, and what it needs of them
   const OwnedSegment& control() const { return *control_segment_; }
+  void set_local(std::vector<bool> local);
   // `control` and `bell` may be invalid for a peer in this process, which is found by `segment`.
   Status attach(Rank peer, int pid, uint64_t token, SegmentId segment, const base::Fd& control, base::Fd bell);
   // Whether ordinary memory of `peer` can be read: tries it on `address`, which must hold `expected`.

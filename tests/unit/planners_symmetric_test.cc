@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs the schedules of the all-to-all-ranks collectives, for many sizes and counts, in random orders.
+// Runs the schedules of the collectives in which all ranks take the same part, for many sizes and counts, in random
+// orders.
 #include <gtest/gtest.h>
 
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "algorithms/catalogue.h"
+#include "algorithms/planners.h"
 #include "support/interpreter.h"
 
 namespace regroup::algorithms {
@@ -154,6 +158,65 @@ INSTANTIATE_TEST_SUITE_P(AllRanks, Planners,
                            return std::string(name(instance.param->collective)) + "_" +
                                   std::string(instance.param->name);
                          });
+
+// Whether some order shows that the schedules are wrong.
+bool goes_wrong(const Algorithm& algorithm, const std::vector<Problem>& problems,
+                const std::vector<Schedule>& schedules) {
+  for (uint64_t seed = 0; seed < 40; ++seed) {
+    const RunOptions options{algorithm.in_place && seed % 5 != 0, seed % 2 == 0, seed % 4 < 2, seed};
+    if (!Interpreter(problems, schedules, options).run().empty()) return true;
+  }
+  return false;
+}
+
+// Leaves out one dependency after the other: the interpreter must notice, and there must be none to spare.
+void leave_out_each_dependency(const Algorithm& algorithm, Rank size) {
+  const std::vector<Problem> problems = problems_of(algorithm.collective, size, 3);
+  std::vector<Schedule> schedules;
+  for (const Problem& problem : problems) schedules.push_back(algorithm.plan(problem));
+  EXPECT_FALSE(goes_wrong(algorithm, problems, schedules));
+  for (Rank rank = 0; rank < size; ++rank) {
+    for (plan::StepIndex index = 0; index < schedules[rank].steps().size(); ++index) {
+      const plan::Range after = schedules[rank].steps()[index].after;
+      for (uint32_t left_out = 0; left_out < after.count; ++left_out) {
+        std::vector<Schedule> damaged = schedules;
+        const Schedule::Parts parts = damaged[rank].parts();
+        std::swap(parts.after[after.begin + left_out], parts.after[after.begin + after.count - 1]);
+        --parts.steps[index].after.count;
+        EXPECT_TRUE(goes_wrong(algorithm, problems, damaged))
+            << algorithm.name << " rank " << rank << " step " << index << " dependency " << left_out;
+      }
+    }
+  }
+}
+
+TEST(SymmetricPlanners, StateNoDependencyInVain) {
+  for (const std::string_view name : {"ring", "recursive_doubling", "exchange"}) {
+    leave_out_each_dependency(*find(Collective::all_reduce, name), 5);
+  }
+  for (const std::string_view name : {"ring", "recursive_halving", "exchange"}) {
+    leave_out_each_dependency(*find(Collective::reduce_scatter, name), 5);
+  }
+  leave_out_each_dependency(*find(Collective::all_reduce, "rabenseifner"), 4);
+  leave_out_each_dependency(*find(Collective::all_gather, "ring"), 5);
+  leave_out_each_dependency(*find(Collective::all_gather, "recursive_doubling"), 4);
+}
+
+// However many elements there are, blocks grow before a schedule gets out of hand: a block takes at most five steps.
+TEST(SymmetricPlanners, BoundTheLengthOfSchedules) {
+  for (const Algorithm& algorithm : symmetric_algorithms()) {
+    Problem problem;
+    problem.collective = algorithm.collective;
+    problem.size = 64;
+    problem.rank = 63;
+    problem.count = uint64_t{1} << 44;
+    problem.counts.assign(problem.size, problem.count / problem.size);
+    problem.receive_counts = problem.counts;
+    problem.topology = plan::Topology::one_host(problem.size);
+    problem.equal_counts = true;
+    EXPECT_LE(algorithm.plan(problem).steps().size(), 5u * 1024 * problem.size) << algorithm.name;
+  }
+}
 
 }  // namespace
 }  // namespace regroup::algorithms

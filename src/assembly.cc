@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0
+// Puts the parts together: the only file that names concrete classes of several layers.
+#include <charconv>
+#include <cstdlib>
+#include <cstring>
+#include <mutex>
+#include <set>
+
+#include "backend/native/native_backend.h"
+#include "group/process_group.h"
+#include "net/address.h"
+#include "regroup/join.h"
+
+extern char** environ;
+
+namespace regroup {
+
+namespace {
+
+const char* variable(const char* name) {
+  const char* value = std::getenv(name);
+  return value != nullptr && *value != '\0' ? value : nullptr;
+}
+
+// A misspelt name would be ignored in silence.
+void warn_about_unknown_variables() {
+  static const std::set<std::string_view> known = {"REGROUP_STORE",     "REGROUP_RANK",      "REGROUP_SIZE",   "REGROUP_TIMEOUT", "REGROUP_BACKEND",
+                                                   "REGROUP_TRANSPORT", "REGROUP_INTERFACE", "REGROUP_LOG", "REGROUP_TUNING"};
+  static std::once_flag once;
+  std::call_once(once, [] {
+    for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
+      const std::string_view text(*entry);
+      const std::string_view name = text.substr(0, text.find('='));
+      if (!name.starts_with("REGROUP_") || name.starts_with("REGROUP_TEST_") || known.contains(name)) continue;
+      std::fprintf(stderr, "regroup: the environment variable %s is not known and has no effect\n", std::string(name).c_str());
+    }
+  });
+}
+
+Status bad_variable(const char* name, const char* value, const char* taken) {
+  return Status(StatusCode::invalid_argument, std::string(name) + " is \"" + value + "\"; it takes " + taken);
+}
+
+// A rank or size from the first of the two variables that is set.
+Status read_number(const char* name, const char* fallback, std::optional<Rank>* out) {
+  if (out->has_value()) return Status();
+  const char* used = variable(name) != nullptr ? name : fallback;
+  const char* value = variable(used);
+  if (value == nullptr) {
+    return Status(StatusCode::invalid_argument, std::string("joining: neither an argument nor ") + name + " or " + fallback +
+                                                    " in the environment says it");
+  }
+  Rank number = 0;
+  const auto [end, error] = std::from_chars(value, value + std::strlen(value), number);
+  if (error != std::errc() || *end != '\0') return bad_variable(used, value, "a number");
+  *out = number;
+  return Status();
+}
+
+// "30s", "500ms", "5m", "2h", or seconds.
+Status read_timeout(std::optional<std::chrono::nanoseconds>* out) {
+  const char* value = variable("REGROUP_TIMEOUT");
+  if (out->has_value() || value == nullptr) return Status();
+  char* end = nullptr;
+  const double number = std::strtod(value, &end);
+  const std::string_view unit(end);
+  const double seconds = unit == "ms" ? 1e-3 : unit == "us" ? 1e-6 : unit.empty() || unit == "s" ? 1 : unit == "m" ? 60 : unit == "h" ? 3600 : 0;
+  if (end == value || seconds == 0 || !(number > 0) || number * seconds > 1e9) {
+    return bad_variable("REGROUP_TIMEOUT", value, "a duration like 500ms, 30s or 5m");
+  }
+  *out = std::chrono::nanoseconds(static_cast<int64_t>(number * seconds * 1e9));
+  return Status();
+}
+
+// What the environment says where the caller does not.
+Status complete(JoinOptions* options) {
+  warn_about_unknown_variables();
+  if (Status status = read_timeout(&options->timeout); !status.ok()) return status;
+  if (Status status = read_number("REGROUP_RANK", "RANK", &options->rank); !status.ok()) return status;
+  if (Status status = read_number("REGROUP_SIZE", "WORLD_SIZE", &options->size); !status.ok()) return status;
+  if (*options->size == 0) return Status(StatusCode::invalid_argument, "joining: the size is 0; a group has at least one rank");
+  if (*options->rank >= *options->size) {
+    return Status(StatusCode::invalid_argument, "joining: rank " + std::to_string(*options->rank) + " of a group of " +
+                                                    std::to_string(*options->size) + "; ranks are 0 to " + std::to_string(*options->size - 1));
+  }
+  if (options->timeout.has_value() && *options->timeout <= std::chrono::nanoseconds(0)) {
+    return Status(StatusCode::invalid_argument, "joining: the time-out must be positive");
+  }
+  if (!options->transport.has_value() && variable("REGROUP_TRANSPORT") != nullptr) options->transport = variable("REGROUP_TRANSPORT");
+  if (const char* backend = variable("REGROUP_BACKEND"); backend != nullptr && std::strcmp(backend, "native") != 0 && std::strcmp(backend, "auto") != 0) {
+    return bad_variable("REGROUP_BACKEND", backend, "auto or native");
+  }
+  for (const char* name : {"REGROUP_INTERFACE", "GLOO_SOCKET_IFNAME"}) {
+    if (!options->interface.has_value() && variable(name) != nullptr) options->interface = variable(name);
+  }
+  if (options->store != nullptr || options->store_url.has_value()) return Status();
+  if (variable("REGROUP_STORE") != nullptr) {
+    options->store_url = variable("REGROUP_STORE");
+  } else if (variable("MASTER_ADDR") != nullptr && variable("MASTER_PORT") != nullptr) {
+    std::string host = variable("MASTER_ADDR");
+    if (host.find(':') != std::string::npos) host = '[' + host + ']';
+    options->store_url = "tcp://" + host + ":" + variable("MASTER_PORT");
+  } else if (*options->size > 1) {
+    return Status(StatusCode::invalid_argument,
+                  "joining: no store is given, and neither REGROUP_STORE nor MASTER_ADDR and MASTER_PORT in the environment names one");
+  }
+  return Status();
+}
+
+// The host that a store's address names, from which the address to be reached at follows.
+std::string host_of(const std::optional<std::string>& url) {
+  constexpr std::string_view scheme = "tcp://";
+  if (!url.has_value() || !url->starts_with(scheme)) return "";
+  const auto parsed = net::parse_host_port(url->substr(scheme.size(), url->find('/', scheme.size()) - scheme.size()));
+  return parsed.ok() ? parsed.value().host : "";
+}
+
+}  // namespace
+
+Result<ProcessGroup> join(JoinOptions options) {
+  if (Status status = complete(&options); !status.ok()) return status;
+  const auto timeout = options.timeout.value_or(std::chrono::minutes(5));
+  const base::Time began = base::Clock::now();
+
+  backend::native::NativeOptions native;
+  native.rank = *options.rank;
+  native.size = *options.size;
+  native.interface = options.interface.value_or("");
+  native.towards = host_of(options.store_url);
+  native.host_label = options.host_label;
+  native.cross_process_reads = options.cross_process_reads;
+  const std::string wires = options.transport.value_or("auto");
+  if (wires == "shm") {
+    native.wires = backend::native::Wires::shm;
+  } else if (wires == "tcp") {
+    native.wires = backend::native::Wires::tcp;
+  } else if (wires != "auto") {
+    return Status(StatusCode::invalid_argument, "joining: transport \"" + wires + "\"; it takes auto, shm or tcp");
+  }
+
+  std::shared_ptr<Store> store = options.store;
+  if (store == nullptr && options.store_url.has_value()) {
+    auto connected = connect_store(*options.store_url, timeout);
+    if (!connected.ok()) return connected.status();
+    store = std::move(connected).value();
+  }
+  if (store == nullptr) store = make_hash_store();
+  native.timeout = timeout - (base::Clock::now() - began);
+  auto joined = backend::native::NativeBackend::join(
+      native, backend::native::exchange_through(store, "regroup/" + options.name, native.rank, native.size));
+  if (!joined.ok()) return joined.status();
+  std::vector<Rank> members(native.size);
+  for (Rank rank = 0; rank < native.size; ++rank) members[rank] = rank;
+  return ProcessGroup(std::make_shared<ProcessGroup::Impl>(std::move(joined).value(), std::move(members), timeout));
+}
+
+}  // namespace regroup

@@ -1,0 +1,358 @@
+// SPDX-License-Identifier: Apache-2.0
+// Collectives, one after the other: begin, gather (all have called the same), run the program or the eager path, end.
+#include <algorithm>
+#include <cstring>
+
+#include "backend/native/native_backend.h"
+#include "base/hash.h"
+
+namespace regroup::backend::native {
+
+using transport::Gathering;
+using Phase = Job::Phase;
+
+namespace {
+
+// How long to wait for the other's signature before a mismatch is reported without it.
+constexpr auto kSignatureWait = std::chrono::milliseconds(200);
+
+constexpr uint64_t kAlign = 64;
+uint64_t aligned(uint64_t bytes) { return (bytes + kAlign - 1) / kAlign * kAlign; }
+
+}  // namespace
+
+// True if anything was done.
+bool NativeBackend::advance_collective() {
+  Job& job = *collectives_.front();
+  switch (job.phase_) {
+    case Phase::queued:
+      if (Status status = activate(job); !status.ok()) {
+        end_collective(job, std::move(status));
+        return true;
+      }
+      // The fast case: an eager operation whose peers are all here already.
+      if (job.phase_ == Phase::eager) (void)advance_collective();
+      return true;
+    case Phase::eager:
+      switch (eager_.advance()) {
+        case executor::Eager::Outcome::waiting:
+          return false;
+        case executor::Eager::Outcome::done:
+          end_collective(job, Status());
+          return true;
+        case executor::Eager::Outcome::conflict:
+          // The lines tell who differs: as for any other operation on one host.
+          if (transport_->gathered(&job.conflict_) == Gathering::conflict) conflict_found(job);
+          return true;
+      }
+      return false;
+    case Phase::gathering:
+      return advance_gathering(job);
+    case Phase::running:
+      return advance_running(job);
+    case Phase::conflicted:
+      return settle_conflict(job);
+    case Phase::withdrawn:
+      return false;
+  }
+  return false;
+}
+
+Status NativeBackend::activate(Job& job) {
+  const Request& request = job.request();
+  begun_ = job.sequence_;
+  job.signature_ = signature_of(request);
+  if (!all_local_) {
+    attendance_.began(job.sequence_, job.signature_);
+    std::lock_guard lock(mutex_);
+    if (const auto notice = notices_.find(job.sequence_); notice != notices_.end()) {
+      Status status = notice->second;
+      notices_.erase(notices_.begin(), std::next(notice));
+      return status;
+    }
+  }
+  if (eager(request)) {
+    begin_eager(job);
+    return Status();
+  }
+  return begin_planned(job);
+}
+
+// Whether the operation is of so few bytes that every rank's input travels with its arrival: a decision from agreed facts.
+bool NativeBackend::eager(const Request& request) const {
+  const uint64_t limit = transport_->eager_limit();
+  if (limit == 0 || request.collective == Collective::batch) return false;
+  if (!request.algorithm.empty() && request.algorithm != "eager") return false;
+  const uint64_t width = size_of(request.type);
+  switch (request.collective) {
+    case Collective::barrier:
+      return true;
+    case Collective::broadcast:
+    case Collective::reduce:
+    case Collective::all_reduce:
+      return request.count * width <= limit;
+    case Collective::all_gather:
+      if (request.equal) return request.count * width <= limit;
+      return *std::max_element(request.counts.begin(), request.counts.end()) * width <= limit;
+    case Collective::gather:
+      return request.counts_known && *std::max_element(request.counts.begin(), request.counts.end()) * width <= limit;
+    case Collective::scatter:
+      return request.counts_known && agreed_bytes(request, facts_.size) <= limit;
+    case Collective::reduce_scatter:
+      return agreed_bytes(request, facts_.size) <= limit;
+    case Collective::all_to_all:
+      return request.equal && agreed_bytes(request, facts_.size) <= limit;
+    default:
+      return false;
+  }
+}
+
+void NativeBackend::begin_eager(Job& job) {
+  const Request& request = job.request();
+  bindings_.clear();
+  bindings_.push_back(bind(request, nullptr, 0, facts_.size));
+  executor::EagerCall call;
+  call.collective = request.collective;
+  call.rank = facts_.rank;
+  call.size = facts_.size;
+  call.root = request.root;
+  call.part_bytes = request.count * size_of(request.type);
+  call.part_elements = request.counts.empty() ? nullptr : request.counts.data();
+  call.binding = bindings_.data();
+  job.phase_ = Phase::eager;
+  eager_.start(call, job.signature_, fingerprint(job.signature_), job.sequence_, *transport_);
+}
+
+// Copies the input to `to` and binds it there, part by part.
+void NativeBackend::move_input_away(const Request& request, executor::Binding& binding, std::byte* to) {
+  transport::SpaceMemory& input = binding.memory.spaces[0];
+  if (input.list != nullptr) {
+    for (uint32_t part = 0; part < input.parts; ++part) {
+      const uint64_t bytes = request.input.list[part].bytes;
+      if (bytes > 0) std::memcpy(to, request.input.list[part].data, bytes);
+      moved_input_.push_back({to, bytes});
+      to += bytes;
+    }
+    return;
+  }
+  if (input.total() > 0) std::memcpy(to, input.base, input.total());
+  input.base = to;
+}
+
+void NativeBackend::bind_memory(Job& job, const Plan& plan) {
+  const bool is_batch = job.request().collective == Collective::batch;
+  const size_t members = is_batch ? job.request().members.size() : 1;
+  const auto member = [&](size_t i) -> const Request& { return is_batch ? job.request().members[i] : job.request(); };
+  const auto moves = [&](const Request& request) { return request.in_place && !plan.in_place; };
+  const plan::Schedule& schedule = plan.program.schedule();
+
+  uint64_t bytes = 0;
+  for (size_t i = 0; i < members; ++i) {
+    bytes += aligned(schedule.scratch_count(static_cast<uint16_t>(i)) * size_of(member(i).type));
+    if (moves(member(i))) bytes += aligned(member(i).input.total());
+  }
+  std::byte* scratch = bytes > 0 ? transport_->scratch(bytes) : nullptr;
+  bindings_.clear();
+  memories_.clear();
+  moved_input_.clear();
+  std::vector<size_t> first_moved(members, ~size_t{0});
+  for (size_t i = 0; i < members; ++i) {
+    const Request& request = member(i);
+    const uint64_t count = schedule.scratch_count(static_cast<uint16_t>(i));
+    bindings_.push_back(bind(request, scratch, count, facts_.size));
+    if (scratch == nullptr) continue;
+    scratch += aligned(count * size_of(request.type));
+    if (!moves(request)) continue;
+    if (request.input.list != nullptr) first_moved[i] = moved_input_.size();
+    move_input_away(request, bindings_.back(), scratch);
+    scratch += aligned(request.input.total());
+  }
+  for (size_t i = 0; i < members; ++i) {
+    if (first_moved[i] != ~size_t{0}) bindings_[i].memory.spaces[0].list = moved_input_.data() + first_moved[i];
+    memories_.push_back(bindings_[i].memory);
+  }
+}
+
+namespace {
+
+// What this rank gives to and takes from each, where that may differ by pair. Members of a batch add up with weights, so that
+// sums are equal where all sizes are.
+bool add_pair_sizes(const Request& request, Rank rank, uint64_t weight, std::vector<uint64_t>* gives, std::vector<uint64_t>* takes) {
+  const uint64_t width = size_of(request.type) * weight;
+  switch (request.collective) {
+    case Collective::all_to_all:
+      if (request.equal) return false;
+      for (size_t r = 0; r < gives->size(); ++r) {
+        (*gives)[r] += request.counts[r] * width;
+        (*takes)[r] += request.receive_counts[r] * width;
+      }
+      return true;
+    case Collective::gather:
+    case Collective::scatter: {
+      if (request.counts_known) return false;
+      const bool gathers = request.collective == Collective::gather;
+      std::vector<uint64_t>& outer = gathers ? *gives : *takes;
+      std::vector<uint64_t>& at_root = gathers ? *takes : *gives;
+      outer[request.root] += request.count * width;
+      if (rank == request.root) {
+        for (size_t r = 0; r < at_root.size(); ++r) at_root[r] += request.counts[r] * width;
+      }
+      return true;
+    }
+    case Collective::batch: {
+      bool any = false;
+      for (size_t i = 0; i < request.members.size(); ++i) {
+        any |= add_pair_sizes(request.members[i], rank, base::mix(i, 3) | 1, gives, takes);
+      }
+      return any;
+    }
+    default:
+      return false;
+  }
+}
+
+}  // namespace
+
+Status NativeBackend::begin_planned(Job& job) {
+  Result<std::shared_ptr<const Plan>> plan = plans_.find(job.request());
+  if (!plan.ok()) return plan.status();
+  plan_ = *plan;
+  bind_memory(job, *plan_);
+  for (size_t i = 0; i < bindings_.size(); ++i) {
+    if (plan_->program.schedule().scratch_count(static_cast<uint16_t>(i)) > 0 && bindings_[i].memory.spaces[2].base == nullptr) {
+      // The others are waiting for this rank by now: it has to tell them.
+      Status status(StatusCode::resource_exhausted, "no memory for the scratch of " + to_string(job.signature_), {facts_.rank},
+                    1, job.sequence_);
+      break_group(Status(StatusCode::io_error, status.message(), {facts_.rank}, 1, job.sequence_), true);
+      return status;
+    }
+  }
+  transport::Opening opening;
+  opening.sequence = job.sequence_;
+  opening.signature = job.signature_;
+  opening.members = memories_;
+  gives_.assign(facts_.size, 0);
+  takes_.assign(facts_.size, 0);
+  if (add_pair_sizes(job.request(), facts_.rank, 1, &gives_, &takes_)) {
+    opening.gives = gives_;
+    opening.takes = takes_;
+  }
+  transport_->begin(opening);
+  job.phase_ = Phase::gathering;
+  return Status();
+}
+
+bool NativeBackend::advance_gathering(Job& job) {
+  const bool moved = transport_->progress();
+  switch (transport_->gathered(&job.conflict_)) {
+    case Gathering::waiting:
+      return moved;
+    case Gathering::complete:
+      job.phase_ = Phase::running;
+      execution_.start(plan_->program, bindings_, *transport_, job.sequence_, fingerprint(job.signature_));
+      return true;
+    case Gathering::conflict:
+      conflict_found(job);
+      return true;
+    case Gathering::failed:
+      break_group(Status(StatusCode::internal, "a rank went on without this one at operation " + std::to_string(job.sequence_), {},
+                         1, job.sequence_),
+                  true);
+      return true;
+  }
+  return moved;
+}
+
+bool NativeBackend::advance_running(Job& job) {
+  const bool moved = transport_->progress();
+  switch (execution_.advance()) {
+    case executor::Execution::Outcome::waiting: {
+      // Frames may tell of a conflict at any time.
+      if (!all_local_ && transport_->gathered(&job.conflict_) == Gathering::conflict) {
+        conflict_found(job);
+        return true;
+      }
+      return moved;
+    }
+    case executor::Execution::Outcome::moved:
+      return true;
+    case executor::Execution::Outcome::done:
+      end_collective(job, Status());
+      return true;
+    case executor::Execution::Outcome::mismatched: {
+      const transport::Message& message = execution_.mismatch();
+      job.conflict_ = transport::Conflict();
+      job.conflict_.differ = {message.peer};
+      job.conflict_.first = facts_.rank;
+      job.conflict_.second = message.peer;
+      job.conflict_.first_signature = job.signature_;
+      job.conflict_.second_known = false;
+      if (message.other_fingerprint == message.fingerprint) {
+        job.conflict_.second_known = true;
+        job.conflict_.second_signature = job.signature_;
+        job.conflict_.sizes = true;
+        job.conflict_.gives = message.other_bytes;
+        job.conflict_.takes = message.bytes;
+      }
+      conflict_found(job);
+      return true;
+    }
+    case executor::Execution::Outcome::lost:
+      break_group(Status(StatusCode::peer_lost,
+                         "rank " + std::to_string(execution_.lost_rank()) + " was lost: its memory can no longer be read",
+                         {execution_.lost_rank()}, 1, job.sequence_),
+                  true);
+      return true;
+    case executor::Execution::Outcome::withdrawn:
+      job.phase_ = Phase::withdrawn;
+      execution_.cancel();
+      return true;
+  }
+  return moved;
+}
+
+void NativeBackend::conflict_found(Job& job) {
+  job.phase_ = Phase::conflicted;
+  job.conflict_until_ = base::deadline_after(kSignatureWait);
+  if (!job.conflict_.second_known) {
+    uint64_t sequence = job.sequence_;
+    std::byte payload[sizeof sequence];
+    std::memcpy(payload, &sequence, sizeof sequence);
+    control_->send(job.conflict_.second, net::ControlKind::ask, payload);
+  }
+}
+
+// Ends a mismatch once its message can name both calls, and tells the ranks that cannot see it themselves.
+bool NativeBackend::settle_conflict(Job& job) {
+  transport::Conflict& conflict = job.conflict_;
+  if (!conflict.second_known) {
+    const auto state = attendance_.of(conflict.second);
+    if (state.has_value() && state->sequence == job.sequence_) {
+      conflict.second_signature = state->signature;
+      conflict.second_known = true;
+    } else if (base::Clock::now() < job.conflict_until_) {
+      return false;
+    }
+  }
+  Status status(StatusCode::mismatch, describe_conflict(job, conflict.second_known, conflict.second_signature), conflict.differ, 1,
+                job.sequence_);
+  if (!all_local_) tell_status(status, job.sequence_);
+  end_collective(job, std::move(status));
+  return true;
+}
+
+void NativeBackend::end_collective(Job& job, Status status) {
+  const bool begun = job.phase_ != Phase::queued;
+  if (!status.ok() && begun) {
+    // In this order: peers stop counting what they read before this rank's caller gets its memory back.
+    transport_->withdraw();
+    if (job.phase_ == Phase::running || job.phase_ == Phase::conflicted) execution_.cancel();
+  }
+  if (begun && job.phase_ != Phase::eager) transport_->end();
+  plan_ = nullptr;
+  finished_.store(job.sequence_, std::memory_order_relaxed);
+  collectives_.pop_front();
+  finish(job, std::move(status));
+}
+
+}  // namespace regroup::backend::native

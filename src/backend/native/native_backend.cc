@@ -1,0 +1,230 @@
+// SPDX-License-Identifier: Apache-2.0
+// Calls into the backend: handing jobs to the driver, waiting, driving where nobody else does.
+#include "backend/native/native_backend.h"
+
+#include <unistd.h>
+
+#include <cstring>
+
+namespace regroup::backend::native {
+
+namespace {
+
+constexpr size_t kMostOutstanding = 1 << 16;  // operations started and not done
+// How long a backend that goes waits for operations that were started and are still running.
+constexpr auto kLinger = std::chrono::seconds(1);
+
+}  // namespace
+
+NativeBackend::NativeBackend(const NativeOptions& options)
+    : options_(options), attendance_(options.size), plans_(GroupFacts()), stream_ended_(options.size), left_(options.size) {
+  facts_.rank = options.rank;
+  facts_.size = options.size;
+}
+
+NativeBackend::~NativeBackend() {
+  {
+    std::unique_lock lock(mutex_);
+    const base::Time until = base::deadline_after(kLinger);
+    while (outstanding_ > 0 && broken_.ok() && base::Clock::now() < until) changed_.wait_until(lock, until);
+    closing_ = true;
+    if (outstanding_ > 0 && broken_.ok()) broken_ = Status(StatusCode::aborted, "the group was left while operations were running");
+    alarm_.store(true, std::memory_order_release);
+    changed_.notify_all();
+  }
+  waker_.ring();
+  if (progress_.joinable()) progress_.join();
+  if (!idle() || has_incoming_.load()) {
+    adopt();
+    fail_all(broken_);
+  }
+  if (freed_ticket_ != 0) transport::shm::SegmentRegister::of_process().unsubscribe(freed_ticket_);
+  if (control_ != nullptr) {
+    const uint64_t last = begun_;
+    std::byte payload[sizeof last];
+    std::memcpy(payload, &last, sizeof last);
+    tell(net::ControlKind::leave, payload);
+    control_.reset();
+  }
+}
+
+Status NativeBackend::refusal_locked() {
+  if (!broken_.ok()) return broken_;
+  if (closing_) return Status(StatusCode::aborted, "the group was left");
+  if (!late_mismatch_.ok()) return std::exchange(late_mismatch_, Status());
+  if (outstanding_ >= kMostOutstanding) {
+    return Status(StatusCode::resource_exhausted, "more than " + std::to_string(kMostOutstanding) + " operations are under way");
+  }
+  return Status();
+}
+
+void NativeBackend::enqueue_locked(Job& job) {
+  ++outstanding_;
+  if (job.collective()) job.sequence_ = ++issued_;
+  incoming_.push_back(&job);
+  has_incoming_.store(true, std::memory_order_release);
+}
+
+// A batch that holds sends and receives becomes a whole with parts: they, and one batch of the collectives.
+void NativeBackend::split_batch(Job& job) {
+  Request collectives;
+  collectives.collective = Collective::batch;
+  collectives.timeout = job.request().timeout;
+  collectives.label = job.request().label;
+  for (Request& member : job.owned_.members) {
+    if (!point_to_point(member.collective)) {
+      collectives.members.push_back(std::move(member));
+      continue;
+    }
+    member.timeout = job.request().timeout;
+    job.parts_.push_back(std::make_shared<Job>(*this, std::move(member)));
+  }
+  if (!collectives.members.empty()) job.parts_.push_back(std::make_shared<Job>(*this, std::move(collectives)));
+  job.parts_left_ = job.parts_.size();
+  for (const auto& part : job.parts_) {
+    part->whole_ = &job;
+    part->self_ = part;
+  }
+}
+
+Status NativeBackend::run(const Request& request) {
+  Job job(*this, request);
+  std::unique_lock lock(mutex_);
+  if (Status refused = refusal_locked(); !refused.ok()) return refused;
+  enqueue_locked(job);
+  wait_for(job, base::Time::max(), lock);
+  return job.status_;
+}
+
+std::shared_ptr<Pending> NativeBackend::start(Request request) {
+  auto job = std::make_shared<Job>(*this, std::move(request));
+  std::lock_guard lock(mutex_);
+  if (Status refused = refusal_locked(); !refused.ok()) {
+    job->status_ = std::move(refused);
+    job->done_ = true;
+    return job;
+  }
+  job->self_ = job;
+  bool pairs = false;
+  for (const Request& member : job->request().members) pairs |= point_to_point(member.collective);
+  if (pairs) {
+    split_batch(*job);
+    ++outstanding_;
+    for (const auto& part : job->parts_) enqueue_locked(*part);
+  } else {
+    enqueue_locked(*job);
+  }
+  ensure_progress_thread_locked();
+  if (driving_) waker_.ring();
+  changed_.notify_all();
+  return job;
+}
+
+// Waits, driving the group unless another thread does. True if the job is done.
+bool NativeBackend::wait_for(Job& job, base::Time until, std::unique_lock<std::mutex>& lock) {
+  while (!job.done_.load(std::memory_order_relaxed)) {
+    if (!driving_) {
+      driving_ = true;
+      lock.unlock();
+      drive(&job, until);
+      lock.lock();
+      driving_ = false;
+      if (outstanding_ > 0) changed_.notify_all();  // somebody else may want to go on
+      if (until != base::Time::max() && base::Clock::now() >= until) break;
+      continue;
+    }
+    waiters_.fetch_add(1, std::memory_order_relaxed);
+    waker_.ring();
+    const base::Time soon = base::deadline_after(std::chrono::seconds(1));
+    changed_.wait_until(lock, std::min(until, soon));
+    waiters_.fetch_sub(1, std::memory_order_relaxed);
+    if (until != base::Time::max() && base::Clock::now() >= until) break;
+  }
+  return job.done_.load(std::memory_order_relaxed);
+}
+
+// The job has ended. On the driver's thread, or with no driver.
+void NativeBackend::finish(Job& job, Status status) {
+  std::vector<std::function<void(Status)>> callbacks;
+  Job* whole = nullptr;
+  Status whole_status;
+  std::shared_ptr<Job> keep = std::move(job.self_);
+  {
+    std::lock_guard lock(mutex_);
+    job.status_ = std::move(status);
+    callbacks.swap(job.callbacks_);
+    --outstanding_;
+    if (job.whole_ != nullptr) {
+      if (job.whole_->status_.ok()) job.whole_->status_ = job.status_;
+      if (--job.whole_->parts_left_ == 0) {
+        whole = job.whole_;
+        whole_status = whole->status_;
+      }
+    }
+    status = job.status_;
+    job.done_.store(true, std::memory_order_release);
+    if (waiters_.load(std::memory_order_relaxed) > 0 || closing_ || outstanding_ == 0) changed_.notify_all();
+    // From here on a job on its caller's stack may be gone.
+  }
+  for (auto& callback : callbacks) callback(status);
+  if (whole != nullptr) finish(*whole, whole_status);
+}
+
+void NativeBackend::ensure_progress_thread_locked() {
+  if (!progress_.joinable()) progress_ = std::thread([this] { progress_loop(); });
+}
+
+// Drives while there are started operations and nobody waits; sleeps otherwise.
+void NativeBackend::progress_loop() {
+  std::unique_lock lock(mutex_);
+  while (!closing_) {
+    if (driving_ || outstanding_ == 0 || waiters_.load(std::memory_order_relaxed) > 0) {
+      changed_.wait_for(lock, std::chrono::seconds(1));
+      continue;
+    }
+    driving_ = true;
+    lock.unlock();
+    drive(nullptr, base::Time::max());
+    lock.lock();
+    driving_ = false;
+    changed_.notify_all();
+  }
+}
+
+void NativeBackend::abort(const std::string& reason) {
+  break_group(Status(StatusCode::aborted, "rank " + std::to_string(facts_.rank) + " aborted the group: " + reason,
+                     {facts_.rank}, 1, finished_.load() + 1),
+              true);
+}
+
+Status NativeBackend::last_failure() const {
+  std::lock_guard lock(mutex_);
+  return broken_;
+}
+
+// --- Job
+
+bool Job::wait(base::Time until) {
+  if (done()) return true;
+  std::unique_lock lock(backend_.mutex_);
+  return backend_.wait_for(*this, until, lock);
+}
+
+Status Job::status() const {
+  if (!done()) return Status();
+  std::lock_guard lock(backend_.mutex_);
+  return status_;
+}
+
+void Job::when_done(std::function<void(Status)> callback) {
+  {
+    std::lock_guard lock(backend_.mutex_);
+    if (!done()) {
+      callbacks_.push_back(std::move(callback));
+      return;
+    }
+  }
+  callback(status_);
+}
+
+}  // namespace regroup::backend::native

@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: Apache-2.0
+// The native backend: runs schedules over shm, tcp, or both.
+//
+// One thread at a time drives a group: a caller that waits, or the group's progress thread where operations were started and
+// nobody waits. The driver alone touches the transports, the executions and the adopted jobs. Everybody else hands jobs over
+// under `mutex_` and rings the waker. The control channel's service thread only records what it heard (under `mutex_`, or in
+// Attendance), raises `alarm_` and rings.
+//
+// Files: native_backend (calls in), driver (the loop), collectives and pairwise (what it drives), watch (what goes wrong), plans
+// (requests to programs), join (how members meet).
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <deque>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+#include <unordered_map>
+#include <vector>
+
+#include "backend/backend.h"
+#include "backend/native/exchange.h"
+#include "backend/native/job.h"
+#include "backend/native/plans.h"
+#include "executor/eager.h"
+#include "executor/execution.h"
+#include "membership/attendance.h"
+#include "net/control.h"
+#include "net/waker.h"
+#include "transport/mixed/mixed_transport.h"
+#include "transport/shm/shm_transport.h"
+#include "transport/transport.h"
+
+namespace regroup::backend::native {
+
+enum class Wires : uint8_t { automatic, shm, tcp };
+
+struct NativeOptions {
+  Rank rank = 0;
+  Rank size = 1;
+  std::chrono::nanoseconds timeout = std::chrono::minutes(5);  // for joining
+  Wires wires = Wires::automatic;
+  std::string interface;   // whose address others shall use; empty: the one that leads to `towards`
+  std::string towards;     // a host all members reach (the store's); may be empty
+  std::string host_label;  // ranks with different labels count as being on different hosts
+  bool cross_process_reads = true;
+};
+
+class NativeBackend final : public Backend {
+ public:
+  static Result<std::shared_ptr<Backend>> join(const NativeOptions& options, const Exchange& exchange);
+  ~NativeBackend() override;
+
+  std::string description() const override { return description_; }
+  Rank rank() const override { return facts_.rank; }
+  Rank size() const override { return facts_.size; }
+  Status run(const Request& request) override;
+  std::shared_ptr<Pending> start(Request request) override;
+  void abort(const std::string& reason) override;
+  Status last_failure() const override;
+  Result<std::shared_ptr<Backend>> subgroup(const std::vector<Rank>& ranks, std::chrono::nanoseconds timeout) override;
+
+ private:
+  friend class Job;
+  class Joining;
+
+  explicit NativeBackend(const NativeOptions& options);
+
+  // --- calls in (native_backend.cc)
+  Status refusal_locked();
+  void enqueue_locked(Job& job);
+  void split_batch(Job& job);
+  void finish(Job& job, Status status);
+  bool wait_for(Job& job, base::Time until, std::unique_lock<std::mutex>& lock);
+  void ensure_progress_thread_locked();
+  void progress_loop();
+
+  // --- the loop (driver.cc)
+  void drive(Job* mine, base::Time until);
+  void adopt();
+  bool turn();
+  void look_at_clock();
+  bool sleep_until(base::Time until);
+  bool idle() const { return collectives_.empty() && pairwise_.empty(); }
+
+  // --- collectives (collectives.cc)
+  bool advance_collective();
+  Status activate(Job& job);
+  Status begin_planned(Job& job);
+  bool eager(const Request& request) const;
+  void begin_eager(Job& job);
+  bool advance_gathering(Job& job);
+  bool advance_running(Job& job);
+  void conflict_found(Job& job);
+  bool settle_conflict(Job& job);
+  void end_collective(Job& job, Status status);
+  void bind_memory(Job& job, const Plan& plan);
+  void move_input_away(const Request& request, executor::Binding& binding, std::byte* to);
+
+  // --- sends and receives (pairwise.cc)
+  bool advance_pairwise();
+  void end_pair(Job& job);
+  void post(Job& job, Rank peer);
+  bool match_self();
+  uint64_t& pair_sequence(Rank peer, uint32_t tag, bool sends);
+
+  // --- what goes wrong (watch.cc)
+  void heard(Rank from, net::ControlKind kind, std::span<const std::byte> payload, base::Fd descriptor);
+  void closed(Rank peer, bool orderly);
+  void stream_lost(Rank peer, const Status& status);
+  void tell(net::ControlKind kind, std::span<const std::byte> payload);
+  void tell_status(const Status& status, uint64_t sequence);
+  void tell_state(Rank to, uint64_t sequence);
+  void break_group(const Status& status, bool tell_others);
+  void attend_to_alarm();
+  void fail_all(const Status& status);
+  Status expired(Job& job);
+  void ask_around(Job& job, base::Time now);
+  bool has_left(Rank peer, uint64_t sequence) const;
+  bool left_without_message(Rank peer);
+  Status left_status(Rank peer) const;
+  std::string describe_conflict(const Job& job, bool second_known, const transport::Signature& second) const;
+
+  NativeOptions options_;
+  GroupFacts facts_;
+  std::string description_;
+  bool all_local_ = false;         // every rank reads every line: nobody needs to be asked where it is
+  bool oversubscribed_ = false;    // more ranks on this host than cores: yield early
+  uint64_t probe_word_ = 0;        // what peers try to read
+
+  net::Waker waker_;
+  std::unique_ptr<transport::shm::ShmTransport> shm_;
+  std::unique_ptr<transport::Transport> tcp_;
+  std::unique_ptr<transport::Transport> mixed_;
+  transport::Transport* transport_ = nullptr;
+  membership::Attendance attendance_;
+  uint64_t freed_ticket_ = 0;
+
+  // --- the driver's
+  std::deque<Job*> collectives_;   // the first one is being run
+  std::vector<Job*> pairwise_;
+  PlanCache plans_;
+  executor::Execution execution_;
+  executor::Eager eager_;
+  std::shared_ptr<const Plan> plan_;        // of the running collective
+  std::vector<executor::Binding> bindings_;
+  std::vector<transport::MemberMemory> memories_;
+  std::vector<transport::Segment> moved_input_;
+  std::vector<uint64_t> gives_, takes_;
+  std::unordered_map<uint64_t, uint64_t> pair_sequences_;
+  std::vector<uint64_t> any_sequences_;
+  uint64_t begun_ = 0;                       // sequence of the last collective that was begun
+  std::vector<bool> stream_ended_;           // tcp: the peer's stream has ended
+
+  // --- shared
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  std::vector<Job*> incoming_;
+  std::atomic<bool> has_incoming_ = false;
+  std::atomic<bool> alarm_ = false;          // broken_, notices_ or left_ changed
+  std::atomic<uint32_t> waiters_ = 0;        // threads that want to drive
+  std::atomic<uint64_t> finished_ = 0;       // sequence of the last collective that ended here
+  bool driving_ = false;
+  bool closing_ = false;
+  uint64_t issued_ = 0;                      // sequence of the last collective that was called
+  size_t outstanding_ = 0;                   // jobs not done
+  Status broken_;
+  Status late_mismatch_;                     // told at the next call
+  std::map<uint64_t, Status> notices_;       // operations that others found to fail, by sequence; few
+  std::vector<std::optional<uint64_t>> left_;  // ranks that left in order, and the last operation they had begun
+  std::thread progress_;
+
+  std::unique_ptr<net::Control> control_;    // last: its handlers use everything above
+};
+
+}  // namespace regroup::backend::native

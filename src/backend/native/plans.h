@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+// From a checked request to what is run: its signature, the problem it poses, the algorithm selected, the program (cached),
+// and the memory it is bound to.
+#pragma once
+
+#include <list>
+#include <memory>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "algorithms/catalogue.h"
+#include "backend/request.h"
+#include "executor/execution.h"
+#include "executor/program.h"
+#include "plan/topology.h"
+#include "regroup/status.h"
+#include "transport/signature.h"
+
+namespace regroup::backend::native {
+
+// What a group's plans depend on besides the request; agreed by all ranks.
+struct GroupFacts {
+  Rank rank = 0;
+  Rank size = 1;
+  plan::Topology topology;
+  bool one_sided_everywhere = false;
+  bool one_sided_inside_hosts = false;
+};
+
+// A program, and whether the caller's input has to be copied out of the way where it shares memory with the output.
+struct Plan {
+  explicit Plan(plan::Schedule schedule) : program(std::move(schedule)) {}
+  executor::Program program;
+  bool in_place = true;
+  std::string algorithm;
+};
+
+transport::Signature signature_of(const Request& request);
+
+// The problem as planners see it.
+plan::Problem problem_of(const Request& request, const GroupFacts& facts);
+algorithms::Facts selection_facts(const Request& request, const plan::Problem& problem, const GroupFacts& facts);
+
+// Bytes of the larger side of the operation, as the command line counts them; agreed, or 0 where sizes differ by pair.
+uint64_t agreed_bytes(const Request& request, Rank size);
+
+// Plans that were made, the least recently used of them dropped when they exceed `kMostBytes`. Used by the driver alone.
+class PlanCache {
+ public:
+  explicit PlanCache(GroupFacts facts) : facts_(std::move(facts)) {}
+
+  // `unsupported` or `invalid_argument` where the algorithm asked for does not exist or cannot serve.
+  Result<std::shared_ptr<const Plan>> find(const Request& request);
+
+ private:
+  static constexpr uint64_t kMostBytes = 32 << 20;
+  struct Key {
+    std::vector<uint64_t> words;
+    bool operator==(const Key&) const = default;
+  };
+  struct Hash {
+    size_t operator()(const Key& key) const;
+  };
+  struct Entry {
+    std::shared_ptr<const Plan> plan;
+    std::list<Key>::iterator used;
+  };
+
+  void put_words(const Request& request);
+  Result<std::shared_ptr<Plan>> make(const Request& request);
+  Result<std::shared_ptr<Plan>> make_batch(const Request& request);
+
+  GroupFacts facts_;
+  Key key_;  // of the request at hand; reused
+  std::unordered_map<Key, Entry, Hash> plans_;
+  std::list<Key> order_;  // most recently used first
+  uint64_t bytes_ = 0;
+};
+
+// Whether an algorithm can be asked for by this request at all; for checking arguments before anything is sent.
+Status check_algorithm(const Request& request, const GroupFacts& facts);
+
+// Binds one request (no batch) to memory. `scratch` holds the member's scratch.
+executor::Binding bind(const Request& request, std::byte* scratch, uint64_t scratch_count, Rank size);
+
+}  // namespace regroup::backend::native

@@ -1,0 +1,313 @@
+// SPDX-License-Identifier: Apache-2.0
+// What goes wrong, and who is to blame: what the control channel tells, deadlines, lost and leaving ranks.
+//
+// heard() and closed() run on the control channel's service thread, abort() and with it break_group() on any; the rest on the
+// driver's.
+#include <algorithm>
+#include <cstring>
+
+#include "backend/native/native_backend.h"
+
+namespace regroup::backend::native {
+
+using net::ControlKind;
+using Phase = Job::Phase;
+
+namespace {
+
+// --- what control frames carry; fixed little layouts, checked on arrival
+
+template <typename T>
+bool take(std::span<const std::byte>* from, T* out) {
+  if (from->size() < sizeof(T)) return false;
+  std::memcpy(out, from->data(), sizeof(T));
+  *from = from->subspan(sizeof(T));
+  return true;
+}
+
+template <typename T>
+void put(std::vector<std::byte>* to, const T& value) {
+  const size_t at = to->size();
+  to->resize(at + sizeof(T));
+  std::memcpy(to->data() + at, &value, sizeof(T));
+}
+
+std::vector<std::byte> pack(const Status& status, uint64_t sequence) {
+  std::vector<std::byte> payload;
+  put(&payload, sequence);
+  put(&payload, static_cast<uint8_t>(status.code()));
+  const uint32_t ranks = static_cast<uint32_t>(std::min<size_t>(status.ranks().size(), 256));
+  put(&payload, ranks);
+  for (uint32_t i = 0; i < ranks; ++i) put(&payload, status.ranks()[i]);
+  const size_t room = net::Control::kMaxPayload - payload.size();
+  for (const char c : status.message().substr(0, room)) payload.push_back(static_cast<std::byte>(c));
+  return payload;
+}
+
+bool unpack(std::span<const std::byte> payload, Rank size, Status* status, uint64_t* sequence) {
+  uint8_t code = 0;
+  uint32_t count = 0;
+  if (!take(&payload, sequence) || !take(&payload, &code) || !take(&payload, &count) || count > 256) return false;
+  if (code == 0 || code > static_cast<uint8_t>(StatusCode::internal)) return false;
+  std::vector<Rank> ranks(count);
+  for (Rank& rank : ranks) {
+    if (!take(&payload, &rank) || rank >= size) return false;
+  }
+  const std::string text(reinterpret_cast<const char*>(payload.data()), payload.size());
+  *status = Status(static_cast<StatusCode>(code), text, std::move(ranks), 1, *sequence);
+  return true;
+}
+
+std::string list(const std::vector<Rank>& ranks) {
+  std::string text = ranks.size() == 1 ? "rank " : "ranks ";
+  for (size_t i = 0; i < ranks.size(); ++i) text += (i > 0 ? ", " : "") + std::to_string(ranks[i]);
+  return text;
+}
+
+std::string milliseconds(base::Duration duration) {
+  return std::to_string(std::chrono::duration_cast<std::chrono::milliseconds>(duration).count()) + " ms";
+}
+
+}  // namespace
+
+void NativeBackend::heard(Rank from, ControlKind kind, std::span<const std::byte> payload, base::Fd descriptor) {
+  switch (kind) {
+    case ControlKind::ask: {
+      uint64_t sequence = 0;
+      if (take(&payload, &sequence)) tell_state(from, sequence);
+      return;
+    }
+    case ControlKind::state: {
+      membership::State state;
+      if (!take(&payload, &state.sequence) || !take(&payload, &state.signature)) return;
+      attendance_.heard(from, state, base::Clock::now());
+      waker_.ring();
+      return;
+    }
+    case ControlKind::notice:
+    case ControlKind::abort:
+    case ControlKind::lost: {
+      Status status;
+      uint64_t sequence = 0;
+      if (!unpack(payload, facts_.size, &status, &sequence)) return;
+      if (breaks_group(status.code())) return break_group(status, false);
+      std::lock_guard lock(mutex_);
+      if (sequence <= finished_.load(std::memory_order_relaxed)) {
+        late_mismatch_ = status;
+      } else if (notices_.size() < 1024) {
+        notices_.emplace(sequence, status);
+      }
+      alarm_.store(true, std::memory_order_release);
+      waker_.ring();
+      return;
+    }
+    case ControlKind::descriptor_wanted: {
+      uint64_t segment = 0;
+      if (!take(&payload, &segment)) return;
+      const base::Fd found = transport::shm::SegmentRegister::of_process().duplicate(segment);
+      std::vector<std::byte> answer;
+      put(&answer, segment);
+      control_->send(from, ControlKind::descriptor, answer, found.get());
+      return;
+    }
+    case ControlKind::descriptor: {
+      uint64_t segment = 0;
+      if (take(&payload, &segment) && shm_ != nullptr) shm_->offer(from, segment, std::move(descriptor));
+      return;
+    }
+    case ControlKind::segment_freed: {
+      uint64_t segment = 0;
+      if (take(&payload, &segment) && shm_ != nullptr) shm_->freed(from, segment);
+      return;
+    }
+    case ControlKind::leave: {
+      uint64_t last = 0;
+      std::lock_guard lock(mutex_);
+      if (take(&payload, &last)) left_[from] = last;
+      return;
+    }
+  }
+}
+
+void NativeBackend::closed(Rank peer, bool orderly) {
+  if (!orderly) {
+    break_group(Status(StatusCode::peer_lost, "rank " + std::to_string(peer) + " was lost: its process has ended or its host is "
+                                              "gone", {peer}, 1, finished_.load() + 1),
+                true);
+    return;
+  }
+  std::lock_guard lock(mutex_);
+  if (!left_[peer].has_value()) left_[peer] = 0;
+  alarm_.store(true, std::memory_order_release);
+  waker_.ring();
+}
+
+void NativeBackend::tell(ControlKind kind, std::span<const std::byte> payload) {
+  for (Rank rank = 0; rank < facts_.size; ++rank) {
+    if (rank != facts_.rank) control_->send(rank, kind, payload);
+  }
+}
+
+void NativeBackend::tell_status(const Status& status, uint64_t sequence) { tell(ControlKind::notice, pack(status, sequence)); }
+
+void NativeBackend::tell_state(Rank to, uint64_t sequence) {
+  const membership::State state = attendance_.own(sequence);
+  std::vector<std::byte> payload;
+  put(&payload, state.sequence);
+  put(&payload, state.signature);
+  control_->send(to, ControlKind::state, payload);
+}
+
+// The first failure counts; everything after it is its consequence.
+void NativeBackend::break_group(const Status& status, bool tell_others) {
+  {
+    std::lock_guard lock(mutex_);
+    if (!broken_.ok()) return;
+    broken_ = status;
+    alarm_.store(true, std::memory_order_release);
+    changed_.notify_all();
+  }
+  if (tell_others && control_ != nullptr) tell_status(status, status.sequence());
+  waker_.ring();
+}
+
+// On the driver's thread: acts on what others recorded.
+void NativeBackend::attend_to_alarm() {
+  alarm_.store(false, std::memory_order_relaxed);
+  Status broken, noticed;
+  {
+    std::lock_guard lock(mutex_);
+    broken = broken_;
+    if (broken.ok() && !collectives_.empty() && collectives_.front()->phase_ != Phase::queued) {
+      const auto notice = notices_.find(collectives_.front()->sequence_);
+      if (notice != notices_.end()) {
+        noticed = notice->second;
+        notices_.erase(notices_.begin(), std::next(notice));
+      }
+    }
+  }
+  if (!broken.ok()) return fail_all(broken);
+  if (!noticed.ok()) end_collective(*collectives_.front(), noticed);
+  // Ranks that left: an operation that they have not begun can't end.
+  for (Rank rank = 0; rank < facts_.size && !idle(); ++rank) {
+    const Job* waiting = collectives_.empty() ? nullptr : collectives_.front();
+    bool lost = waiting != nullptr && has_left(rank, waiting->sequence_);
+    if (!lost && left_without_message(rank)) lost = true;
+    if (!lost) continue;
+    break_group(left_status(rank), true);
+    return attend_to_alarm();
+  }
+}
+
+// Whether `peer` has left before it began operation `sequence`.
+bool NativeBackend::has_left(Rank peer, uint64_t sequence) const {
+  std::lock_guard lock(mutex_);
+  return left_[peer].has_value() && *left_[peer] < sequence;
+}
+
+// Whether a send or receive waits for a rank that has left and whose last bytes have come.
+bool NativeBackend::left_without_message(Rank peer) {
+  {
+    std::lock_guard lock(mutex_);
+    if (!left_[peer].has_value()) return false;
+  }
+  const bool by_stream = tcp_ != nullptr && !(shm_ != nullptr && facts_.topology.same_host(peer, facts_.rank));
+  if (by_stream && !stream_ended_[peer]) return false;
+  (void)transport_->progress();
+  return std::any_of(pairwise_.begin(), pairwise_.end(), [peer](const Job* job) {
+    return job->posted_ && job->message_.peer == peer && !job->message_.finished();
+  });
+}
+
+Status NativeBackend::left_status(Rank peer) const {
+  return Status(StatusCode::peer_lost, "rank " + std::to_string(peer) + " has left the group", {peer}, 1, begun_);
+}
+
+void NativeBackend::fail_all(const Status& status) {
+  if (has_incoming_.load(std::memory_order_acquire)) adopt();
+  while (!collectives_.empty()) end_collective(*collectives_.front(), status);
+  while (!pairwise_.empty()) {
+    Job* job = pairwise_.back();
+    pairwise_.pop_back();
+    if (job->posted_ && job->message_.peer != facts_.rank) transport_->cancel(job->message_);
+    finish(*job, status);
+  }
+}
+
+// Asks the ranks on other hosts where they are, each time after a longer pause.
+void NativeBackend::ask_around(Job& job, base::Time now) {
+  job.question_pause_ = std::min<base::Duration>(job.question_pause_ * 2, std::chrono::seconds(1));
+  // The last question comes early enough for its answers to come before the deadline.
+  const base::Time last = job.deadline_ - std::min<base::Duration>(job.request().timeout / 4, std::chrono::milliseconds(200));
+  job.next_question_ = now < last && now + job.question_pause_ > last ? last : now + job.question_pause_;
+  std::vector<std::byte> payload;
+  put(&payload, job.sequence_);
+  for (Rank rank = 0; rank < facts_.size; ++rank) {
+    if (rank != facts_.rank) control_->send(rank, ControlKind::ask, payload);
+  }
+}
+
+// The deadline of `job` has passed: who did not come?
+Status NativeBackend::expired(Job& job) {
+  const Request& request = job.request();
+  const std::string waited = " within " + milliseconds(request.timeout);
+  if (!job.collective()) {
+    const bool any = request.collective == Collective::receive_any && !job.posted_;
+    const Rank peer = job.posted_ ? job.message_.peer : request.root;
+    return Status(StatusCode::timeout,
+                  std::string(name(request.collective)) + " with tag " + std::to_string(request.tag) + ": " +
+                      (any ? "no rank" : "rank " + std::to_string(peer)) + " did not take its part" + waited,
+                  any ? std::vector<Rank>() : std::vector<Rank>{peer}, 1);
+  }
+  std::vector<Rank> late;
+  std::string details;
+  for (Rank rank = 0; rank < facts_.size; ++rank) {
+    if (rank == facts_.rank) continue;
+    const bool by_lines = shm_ != nullptr && facts_.topology.same_host(rank, facts_.rank);
+    if (by_lines) {
+      if (shm_->entered(rank) >= job.sequence_) continue;
+    } else {
+      const auto state = attendance_.of(rank);
+      const base::Time recently = job.deadline_ - std::max<base::Duration>(request.timeout / 2, std::chrono::milliseconds(50));
+      const bool answers = attendance_.answered_since(rank, recently);
+      if (answers && state->sequence >= job.sequence_) continue;
+      if (answers && details.size() < 512) {
+        details += "; rank " + std::to_string(rank) + " last began operation " + std::to_string(state->sequence) +
+                   (state->sequence > 0 ? ", " + to_string(state->signature) : "");
+      } else if (!answers && details.size() < 512) {
+        details += "; rank " + std::to_string(rank) + " does not answer";
+      }
+    }
+    late.push_back(rank);
+  }
+  const std::string what = to_string(signature_of(request)) + " (operation " + std::to_string(job.sequence_) + ")";
+  if (!late.empty()) {
+    return Status(StatusCode::timeout, what + ": " + list(late) + " did not come" + waited + details, late, 1, job.sequence_);
+  }
+  if (job.phase_ == Phase::running) execution_.waiting_for(&late);
+  std::sort(late.begin(), late.end());
+  late.erase(std::unique(late.begin(), late.end()), late.end());
+  return Status(StatusCode::timeout,
+                what + ": all ranks came, but it did not end" + waited + (late.empty() ? "" : "; it waits for " + list(late)), late, 1,
+                job.sequence_);
+}
+
+std::string NativeBackend::describe_conflict(const Job& job, bool second_known, const transport::Signature& second) const {
+  const transport::Conflict& conflict = job.conflict_;
+  const std::string first_rank = "rank " + std::to_string(conflict.first), second_rank = "rank " + std::to_string(conflict.second);
+  std::string text = "ranks disagree on operation " + std::to_string(job.sequence_) + ": ";
+  if (conflict.sizes) {
+    text += "in " + to_string(conflict.first_signature) + ", " + first_rank + " and " + second_rank + " differ on sizes: ";
+    if (job.request().collective == Collective::batch) return text + "members of the batch do not fit";
+    return text + std::to_string(conflict.gives) + " bytes are given where " + std::to_string(conflict.takes) + " are taken";
+  }
+  text += first_rank + " called " + to_string(conflict.first_signature) + ", " + second_rank + " called " +
+          (second_known ? to_string(second) : "something else");
+  if (conflict.differ.size() > 1) text += "; " + list(conflict.differ) + " differ from the others";
+  if (second_known && to_string(second) == to_string(conflict.first_signature)) {
+    text += " with other counts, an other factor or another algorithm";
+  }
+  return text;
+}
+
+}  // namespace regroup::backend::native

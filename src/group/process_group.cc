@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "group/process_group.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "group/arguments.h"
+#include "group/callbacks.h"
+
+namespace regroup {
+
+using backend::Request;
+
+namespace {
+
+Status make_request(ProcessGroup::Impl& group, const Operation& operation, Request* request) {
+  return group::check_arguments(operation, {group.backend().rank(), group.backend().size(), group.timeout()}, request);
+}
+
+Work started(std::shared_ptr<ProcessGroup::Impl> group, Request request) {
+  auto state = std::make_shared<Work::State>();
+  state->pending = group->backend().start(std::move(request));
+  state->group = std::move(group);
+  return Work(std::move(state));
+}
+
+Work refused(Status status) {
+  auto state = std::make_shared<Work::State>();
+  state->refusal = std::move(status);
+  return Work(std::move(state));
+}
+
+// Batches may hold sends and receives, which run beside the collectives: they are started and waited for.
+Status run_checked(const std::shared_ptr<ProcessGroup::Impl>& group, Request& request) {
+  if (request.collective != Collective::batch) return group->backend().run(request);
+  if (request.members.empty()) return Status();
+  return started(group, std::move(request)).wait();
+}
+
+}  // namespace
+
+Rank ProcessGroup::rank() const { return impl_->backend().rank(); }
+Rank ProcessGroup::size() const { return impl_->backend().size(); }
+uint64_t ProcessGroup::epoch() const { return 1; }
+const std::vector<Rank>& ProcessGroup::members() const { return impl_->members(); }
+
+Status ProcessGroup::run(const Operation& operation) {
+  Request request;
+  if (Status status = make_request(*impl_, operation, &request); !status.ok()) return status;
+  return run_checked(impl_, request);
+}
+
+Work ProcessGroup::start(Operation operation) {
+  Request request;
+  if (Status status = make_request(*impl_, operation, &request); !status.ok()) return refused(std::move(status));
+  if (request.collective == Collective::batch && request.members.empty()) return Work();
+  return started(impl_, std::move(request));
+}
+
+Result<Prepared> ProcessGroup::prepare(Operation operation) {
+  auto state = std::make_shared<Prepared::State>();
+  state->operation = std::move(operation);
+  if (Status status = make_request(*impl_, state->operation, &state->request); !status.ok()) return status;
+  state->group = impl_;
+  return Prepared(std::move(state));
+}
+
+Status Prepared::run() {
+  if (state_->request.collective == Collective::batch) return start().wait();
+  return state_->group->backend().run(state_->request);
+}
+
+// A started operation owns its request: the arguments are known to be right and are only put together again.
+Work Prepared::start() { return ProcessGroup(state_->group).start(state_->operation); }
+
+void ProcessGroup::abort(std::string reason) { impl_->backend().abort(reason); }
+
+Status ProcessGroup::set_timeout(std::chrono::nanoseconds timeout) {
+  if (timeout <= std::chrono::nanoseconds(0)) {
+    return Status(StatusCode::invalid_argument, "set_timeout: " + std::to_string(timeout.count()) + " ns; it must be positive");
+  }
+  impl_->set_timeout(timeout);
+  return Status();
+}
+
+std::chrono::nanoseconds ProcessGroup::timeout() const { return impl_->timeout(); }
+Status ProcessGroup::last_failure() const { return impl_->backend().last_failure(); }
+std::string ProcessGroup::description() const { return impl_->backend().description(); }
+
+const Capabilities& ProcessGroup::capabilities() const {
+  static const Capabilities known = regroup::capabilities();
+  return known;
+}
+
+Result<ProcessGroup> ProcessGroup::subgroup(const std::vector<Rank>& ranks) {
+  std::vector<bool> seen(size());
+  for (const Rank rank : ranks) {
+    if (rank >= size()) {
+      return Status(StatusCode::invalid_argument, "subgroup: rank " + std::to_string(rank) + " is given, but the group has ranks 0 to " +
+                                                      std::to_string(size() - 1));
+    }
+    if (seen[rank]) return Status(StatusCode::invalid_argument, "subgroup: rank " + std::to_string(rank) + " is given twice");
+    seen[rank] = true;
+  }
+  if (!seen[rank()]) {
+    return Status(StatusCode::invalid_argument, "subgroup: this rank, " + std::to_string(rank()) + ", is not in the list; only members call it");
+  }
+  auto backend = impl_->backend().subgroup(ranks, impl_->timeout());
+  if (!backend.ok()) return backend.status();
+  std::vector<Rank> members;
+  for (const Rank rank : ranks) members.push_back(impl_->members()[rank]);
+  return ProcessGroup(std::make_shared<Impl>(std::move(backend).value(), std::move(members), impl_->timeout()));
+}
+
+Result<ProcessGroup> ProcessGroup::split(std::optional<int64_t> color, int64_t key) {
+  const std::vector<int64_t> mine = {color.has_value(), color.value_or(0), key};
+  std::vector<int64_t> all(3 * size());
+  if (Status status = run(all_gather(from(mine), into(all))); !status.ok()) return status;
+  if (!color.has_value()) return ProcessGroup();
+  std::vector<Rank> ranks;
+  for (Rank rank = 0; rank < size(); ++rank) {
+    if (all[3 * rank] != 0 && all[3 * rank + 1] == *color) ranks.push_back(rank);
+  }
+  std::stable_sort(ranks.begin(), ranks.end(), [&](Rank a, Rank b) { return all[3 * a + 2] < all[3 * b + 2]; });
+  return subgroup(ranks);
+}
+
+// --- Work
+
+Status Work::wait() {
+  if (state_ == nullptr) return Status();
+  if (state_->pending == nullptr) return state_->refusal;
+  state_->pending->wait(base::Time::max());
+  return state_->pending->status();
+}
+
+Status Work::wait(std::chrono::nanoseconds timeout) {
+  if (state_ == nullptr) return Status();
+  if (state_->pending == nullptr) return state_->refusal;
+  if (state_->pending->wait(base::deadline_after(timeout))) return state_->pending->status();
+  return Status(StatusCode::timeout,
+                "the operation goes on after a wait of " +
+                    std::to_string(std::chrono::duration_cast<std::chrono::milliseconds>(timeout).count()) + " ms");
+}
+
+bool Work::done() const { return state_ == nullptr || state_->pending == nullptr || state_->pending->done(); }
+
+Status Work::status() const {
+  if (state_ == nullptr) return Status();
+  return state_->pending == nullptr ? state_->refusal : state_->pending->status();
+}
+
+void Work::then(std::function<void(Status)> callback) {
+  const auto run = [callback = std::move(callback)](Status status) {
+    group::run_on_callback_thread([callback, status = std::move(status)] { callback(status); });
+  };
+  if (state_ == nullptr || state_->pending == nullptr) return run(status());
+  state_->pending->when_done(run);
+}
+
+void Work::abort() {
+  if (state_ != nullptr && state_->group != nullptr) state_->group->backend().abort("Work::abort");
+}
+
+}  // namespace regroup

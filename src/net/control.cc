@@ -1,0 +1,427 @@
+// SPDX-License-Identifier: Apache-2.0
+// Frames on a control connection: {u32 payload length, u8 kind, u8 flags, u16 zero} little-endian, then the payload.
+//
+// A descriptor travels with the first byte of its frame (SCM_RIGHTS) and the frame's flags say so. The kernel never
+// hands out the bytes of two descriptors' frames in one read, delivers a descriptor no later than its frame's first
+// byte, and keeps the order; so the oldest descriptor not yet given out belongs to the first frame that claims one,
+// however bytes are coalesced.
+#include "net/control.h"
+
+#include <fcntl.h>
+#include <linux/sockios.h>
+#include <poll.h>
+#include <sys/epoll.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+
+#include <array>
+#include <atomic>
+#include <cerrno>
+#include <cstring>
+#include <deque>
+#include <mutex>
+#include <thread>
+
+#include "base/assert.h"
+#include "base/clock.h"
+#include "base/fork.h"
+#include "net/service.h"
+#include "net/socket.h"
+
+namespace regroup::net {
+
+namespace {
+
+constexpr size_t kHeaderBytes = 8;
+constexpr size_t kFrameBytes = kHeaderBytes + Control::kMaxPayload;
+constexpr size_t kQueueBytes = 1 << 20;  // a peer that leaves more unread is not sent any more
+constexpr size_t kInputBytes = 2 * kFrameBytes;
+constexpr int kReadsATurn = 16;  // then the other connections have theirs
+constexpr uint8_t kCarriesDescriptor = 1;
+constexpr auto kFarewell = std::chrono::seconds(1);
+
+using Header = std::array<std::byte, kHeaderBytes>;
+
+Header encode(ControlKind kind, uint32_t length, bool descriptor) {
+  Header header{};
+  for (int i = 0; i < 4; ++i) header[i] = static_cast<std::byte>(length >> (8 * i));
+  header[4] = static_cast<std::byte>(kind);
+  header[5] = static_cast<std::byte>(descriptor ? kCarriesDescriptor : 0);
+  return header;
+}
+
+uint32_t decode_length(const std::byte* header) {
+  uint32_t length = 0;
+  for (int i = 0; i < 4; ++i) length |= std::to_integer<uint32_t>(header[i]) << (8 * i);
+  return length;
+}
+
+bool known(ControlKind kind) { return kind >= ControlKind::state && kind <= ControlKind::leave; }
+
+// Writes what fits; returns the bytes written, 0 where none fit, -1 where the connection is broken. The descriptor goes
+// with the first byte.
+ssize_t write_some(int fd, std::span<const iovec> parts, int descriptor) {
+  msghdr message{};
+  message.msg_iov = const_cast<iovec*>(parts.data());
+  message.msg_iovlen = parts.size();
+  alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int))> ancillary{};
+  if (descriptor >= 0) {
+    message.msg_control = ancillary.data();
+    message.msg_controllen = ancillary.size();
+    cmsghdr* attached = CMSG_FIRSTHDR(&message);
+    attached->cmsg_level = SOL_SOCKET;
+    attached->cmsg_type = SCM_RIGHTS;
+    attached->cmsg_len = CMSG_LEN(sizeof(int));
+    std::memcpy(CMSG_DATA(attached), &descriptor, sizeof descriptor);
+  }
+  for (;;) {
+    const ssize_t written = ::sendmsg(fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (written >= 0) return written;
+    if (errno == EINTR) continue;
+    if (errno == EAGAIN) return 0;
+    ::shutdown(fd, SHUT_RDWR);  // whatever it was, both ends shall see it; what was received stays readable
+    return -1;
+  }
+}
+
+struct Outgoing {
+  std::vector<std::byte> bytes;
+  size_t sent = 0;
+  base::Fd descriptor;
+};
+
+struct Connection {
+  base::ProcessFd fd;
+  bool local = false;  // a Unix socket
+  int pid = 0;
+
+  // Under the channel's lock.
+  std::deque<Outgoing> queue;
+  size_t queued = 0;  // bytes not yet written
+  bool broken = false;
+  uint64_t handle = 0;  // with the service; 0 before the start
+
+  // The service thread's alone.
+  std::vector<std::byte> input;
+  size_t filled = 0;
+  std::deque<base::Fd> descriptors;  // received, not yet given out
+};
+
+// What the service thread and the owner share; outlives the Control where a callback destroys it.
+class Channel final : public Service::Source {
+ public:
+  Channel(Rank rank, std::vector<base::Fd> connections);
+
+  Status start(const std::shared_ptr<Service>& service, const std::shared_ptr<Channel>& self);
+  void start_failed();
+  void set_handlers(Control::Handler handler, Control::Closed closed);
+  bool send(Rank peer, ControlKind kind, std::span<const std::byte> payload, int descriptor);
+  int pid_of(Rank peer) const { return connections_[peer].pid; }
+  void ready(uint32_t key, uint32_t events) override;
+  void stop();
+  void say_farewell(base::Time deadline);
+
+ private:
+  void enqueue(Connection& to, std::span<const iovec, 2> parts, size_t written, base::Fd descriptor);
+  void flush(Connection& to);
+  void receive(Rank peer);
+  bool parse(Rank peer);
+  void take_descriptors(Connection& from, msghdr& message);
+  void end(Rank peer, bool orderly);
+
+  const Rank rank_;
+  const uint64_t generation_ = base::fork_generation();
+  std::mutex mutex_;
+  std::vector<Connection> connections_;
+  std::atomic<bool> stopping_{false};
+  Service* service_ = nullptr;  // outlives the time during which descriptors are watched
+  Control::Handler handler_;
+  Control::Closed closed_;
+};
+
+Channel::Channel(Rank rank, std::vector<base::Fd> connections) : rank_(rank), connections_(connections.size()) {
+  for (Rank peer = 0; peer < connections.size(); ++peer) {
+    if (!connections[peer].valid()) continue;
+    Connection& made = connections_[peer];
+    const int fd = connections[peer].get();
+    int family = 0;
+    socklen_t length = sizeof family;
+    ::getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &family, &length);
+    made.local = family == AF_UNIX;
+    if (made.local) {
+      ucred credentials{};
+      length = sizeof credentials;
+      if (::getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &credentials, &length) == 0) made.pid = credentials.pid;
+    } else {
+      keep_alive(fd);
+    }
+    made.fd = base::ProcessFd(std::move(connections[peer]));
+  }
+}
+
+void Channel::set_handlers(Control::Handler handler, Control::Closed closed) {
+  handler_ = std::move(handler);
+  closed_ = std::move(closed);
+}
+
+Status Channel::start(const std::shared_ptr<Service>& service, const std::shared_ptr<Channel>& self) {
+  const std::lock_guard lock(mutex_);
+  service_ = service.get();
+  for (Rank peer = 0; peer < connections_.size(); ++peer) {
+    Connection& at = connections_[peer];
+    if (!at.fd.valid()) continue;
+    const uint32_t events = at.queue.empty() ? EPOLLIN : EPOLLIN | EPOLLOUT;
+    Result<uint64_t> handle = service->add(self, at.fd.get(), peer, events);
+    if (!handle.ok()) return handle.status();
+    at.handle = *handle;
+  }
+  return {};
+}
+
+void Channel::start_failed() {
+  for (Rank peer = 0; peer < connections_.size(); ++peer) {
+    if (connections_[peer].fd.valid()) end(peer, false);
+  }
+}
+
+bool Channel::send(Rank peer, ControlKind kind, std::span<const std::byte> payload, int descriptor) {
+  REGROUP_ASSERT(peer < connections_.size() && known(kind) && payload.size() <= Control::kMaxPayload);
+  if (generation_ != base::fork_generation()) return false;
+  Header header = encode(kind, static_cast<uint32_t>(payload.size()), descriptor >= 0);
+  const std::array<iovec, 2> parts{iovec{header.data(), header.size()},
+                                   iovec{const_cast<std::byte*>(payload.data()), payload.size()}};
+  const std::lock_guard lock(mutex_);
+  Connection& to = connections_[peer];
+  if (stopping_ || !to.fd.valid() || to.broken || (descriptor >= 0 && !to.local)) return false;
+  ssize_t written = 0;
+  if (to.queue.empty()) {
+    written = write_some(to.fd.get(), parts, descriptor);
+    if (written < 0) {
+      to.broken = true;
+      return false;
+    }
+    if (static_cast<size_t>(written) == kHeaderBytes + payload.size()) return true;
+  } else if (to.queued + kHeaderBytes + payload.size() > kQueueBytes) {
+    return false;
+  }
+  base::Fd kept;
+  if (descriptor >= 0 && written == 0) {
+    kept = base::Fd(::fcntl(descriptor, F_DUPFD_CLOEXEC, 0));
+    if (!kept.valid()) return false;
+  }
+  enqueue(to, parts, static_cast<size_t>(written), std::move(kept));
+  return true;
+}
+
+void Channel::enqueue(Connection& to, std::span<const iovec, 2> parts, size_t written, base::Fd descriptor) {
+  Outgoing frame;
+  frame.bytes.reserve(parts[0].iov_len + parts[1].iov_len);
+  for (const iovec& part : parts) {
+    const auto* from = static_cast<const std::byte*>(part.iov_base);
+    frame.bytes.insert(frame.bytes.end(), from, from + part.iov_len);
+  }
+  frame.sent = written;
+  frame.descriptor = std::move(descriptor);
+  to.queued += frame.bytes.size() - written;
+  to.queue.push_back(std::move(frame));
+  if (to.queue.size() == 1 && to.handle != 0) service_->change(to.handle, EPOLLIN | EPOLLOUT);
+}
+
+// Writes what the socket takes. With the lock held.
+void Channel::flush(Connection& to) {
+  while (!to.queue.empty() && !to.broken) {
+    Outgoing& frame = to.queue.front();
+    const iovec rest{frame.bytes.data() + frame.sent, frame.bytes.size() - frame.sent};
+    const ssize_t written = write_some(to.fd.get(), std::span(&rest, 1), frame.descriptor.get());
+    if (written == 0) return;
+    if (written < 0) {
+      to.broken = true;
+      break;
+    }
+    frame.descriptor.reset();
+    frame.sent += static_cast<size_t>(written);
+    to.queued -= static_cast<size_t>(written);
+    if (frame.sent == frame.bytes.size()) to.queue.pop_front();
+  }
+  if (to.broken) {
+    to.queue.clear();
+    to.queued = 0;
+  }
+  if (to.handle != 0) service_->change(to.handle, EPOLLIN);
+}
+
+void Channel::ready(uint32_t key, uint32_t events) {
+  if (stopping_) return;
+  if ((events & EPOLLOUT) != 0) {
+    const std::lock_guard lock(mutex_);
+    if (connections_[key].fd.valid()) flush(connections_[key]);
+  }
+  if ((events & ~static_cast<uint32_t>(EPOLLOUT)) != 0) receive(key);
+}
+
+void Channel::receive(Rank peer) {
+  Connection& from = connections_[peer];
+  if (from.input.empty()) from.input.resize(kInputBytes);
+  for (int turn = 0; turn < kReadsATurn && !stopping_; ++turn) {
+    iovec into{from.input.data() + from.filled, from.input.size() - from.filled};
+    alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int))> ancillary;
+    msghdr message{};
+    message.msg_iov = &into;
+    message.msg_iovlen = 1;
+    message.msg_control = ancillary.data();
+    message.msg_controllen = ancillary.size();
+    const ssize_t got = ::recvmsg(from.fd.get(), &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0 && errno == EAGAIN) return;
+    if (got <= 0) return end(peer, false);
+    take_descriptors(from, message);
+    from.filled += static_cast<size_t>(got);
+    if (!parse(peer)) return;
+  }
+}
+
+// One place in the queue for each message that carried descriptors, so that a frame whose descriptor was lost (this
+// process has too many open) does not get its successor's.
+void Channel::take_descriptors(Connection& from, msghdr& message) {
+  bool first = true;
+  for (cmsghdr* at = CMSG_FIRSTHDR(&message); at != nullptr; at = CMSG_NXTHDR(&message, at)) {
+    if (at->cmsg_level != SOL_SOCKET || at->cmsg_type != SCM_RIGHTS) continue;
+    const size_t count = (at->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+    for (size_t i = 0; i < count; ++i) {
+      int fd;
+      std::memcpy(&fd, CMSG_DATA(at) + i * sizeof(int), sizeof fd);
+      base::Fd received(fd);
+      if (first) from.descriptors.push_back(std::move(received));  // a frame has one; others are closed
+      first = false;
+    }
+  }
+  if (first && (message.msg_flags & MSG_CTRUNC) != 0) from.descriptors.emplace_back();
+}
+
+// Hands out the whole frames received. False: the connection was ended, or the channel is being stopped.
+bool Channel::parse(Rank peer) {
+  Connection& from = connections_[peer];
+  size_t at = 0;
+  while (from.filled - at >= kHeaderBytes) {
+    const std::byte* header = from.input.data() + at;
+    const uint32_t length = decode_length(header);
+    const auto kind = static_cast<ControlKind>(header[4]);
+    if (length > Control::kMaxPayload || !known(kind)) return end(peer, false), false;
+    if (from.filled - at < kHeaderBytes + length) break;
+    base::Fd descriptor;
+    if ((std::to_integer<uint8_t>(header[5]) & kCarriesDescriptor) != 0) {
+      if (from.descriptors.empty()) return end(peer, false), false;
+      descriptor = std::move(from.descriptors.front());
+      from.descriptors.pop_front();
+    }
+    if (kind == ControlKind::leave) return end(peer, true), false;
+    handler_(peer, kind, std::span(header + kHeaderBytes, length), std::move(descriptor));
+    if (stopping_) return false;
+    at += kHeaderBytes + length;
+  }
+  if (from.descriptors.size() > 1) return end(peer, false), false;  // at most the frame begun can own one
+  std::memmove(from.input.data(), from.input.data() + at, from.filled - at);
+  from.filled -= at;
+  return true;
+}
+
+void Channel::end(Rank peer, bool orderly) {
+  Connection& from = connections_[peer];
+  {
+    const std::lock_guard lock(mutex_);
+    if (stopping_) return;
+    if (from.handle != 0) service_->remove(from.handle);
+    from.handle = 0;
+    from.fd.reset();
+    from.queue.clear();
+    from.queued = 0;
+  }
+  from.descriptors.clear();
+  from.input = {};
+  closed_(peer, orderly);
+}
+
+void Channel::stop() {
+  const std::lock_guard lock(mutex_);
+  stopping_ = true;
+}
+
+// No callback runs any more, or the caller is one.
+void Channel::say_farewell(base::Time deadline) {
+  const std::lock_guard lock(mutex_);
+  Header header = encode(ControlKind::leave, 0, false);
+  const std::array<iovec, 2> parts{iovec{header.data(), header.size()}, iovec{nullptr, 0}};
+  for (Connection& to : connections_) {
+    to.handle = 0;
+    if (to.fd.valid() && !to.broken) enqueue(to, parts, 0, base::Fd());
+  }
+  do {
+    std::vector<pollfd> waiting;
+    std::vector<Connection*> whose;
+    for (Connection& to : connections_) {
+      if (!to.fd.valid() || to.broken) continue;
+      flush(to);
+      // Closing a TCP connection on which something comes in resets it and may discard what the peer has not
+      // acknowledged.
+      int unacknowledged = 0;
+      if (!to.local) ::ioctl(to.fd.get(), SIOCOUTQ, &unacknowledged);
+      if (to.broken || (to.queue.empty() && unacknowledged == 0)) continue;
+      waiting.push_back({to.fd.get(), static_cast<short>(to.queue.empty() ? 0 : POLLOUT), 0});
+      whose.push_back(&to);
+    }
+    if (waiting.empty()) break;
+    ::poll(waiting.data(), waiting.size(), 1);
+    for (size_t i = 0; i < waiting.size(); ++i) {
+      if ((waiting[i].revents & (POLLERR | POLLHUP)) != 0) whose[i]->broken = true;
+    }
+  } while (base::Clock::now() < deadline);
+  for (Connection& to : connections_) to.fd.reset();
+}
+
+class ControlImpl final : public Control {
+ public:
+  ControlImpl(Rank rank, std::vector<base::Fd> connections)
+      : channel_(std::make_shared<Channel>(rank, std::move(connections))) {}
+
+  ~ControlImpl() override {
+    if (generation_ != base::fork_generation()) return;  // the connections are the parent's, and closed here
+    channel_->stop();
+    if (service_ != nullptr) service_->remove_all(channel_.get());
+    // The service thread has others to serve.
+    const bool hurry = service_ != nullptr && service_->on_service_thread();
+    channel_->say_farewell(hurry ? base::Clock::now() : base::deadline_after(kFarewell));
+  }
+
+  void start(Handler handler, Closed closed) override {
+    REGROUP_ASSERT(service_ == nullptr);
+    channel_->set_handlers(std::move(handler), std::move(closed));
+    Result<std::shared_ptr<Service>> service = Service::acquire();
+    if (service.ok()) {
+      service_ = *service;
+      if (channel_->start(service_, channel_).ok()) return;
+      service_->remove_all(channel_.get());
+    }
+    channel_->start_failed();
+  }
+
+  bool send(Rank peer, ControlKind kind, std::span<const std::byte> payload, int descriptor) override {
+    return channel_->send(peer, kind, payload, descriptor);
+  }
+
+  int pid_of(Rank peer) const override { return channel_->pid_of(peer); }
+
+ private:
+  const uint64_t generation_ = base::fork_generation();
+  std::shared_ptr<Service> service_;
+  std::shared_ptr<Channel> channel_;
+};
+
+}  // namespace
+
+std::unique_ptr<Control> make_control(Rank rank, std::vector<base::Fd> connections) {
+  REGROUP_ASSERT(rank < connections.size());
+  return std::make_unique<ControlImpl>(rank, std::move(connections));
+}
+
+}  // namespace regroup::net

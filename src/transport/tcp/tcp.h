@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+// The messages half of a transport over stream sockets: one connected stream to each peer. It knows nothing of
+// addresses and how the streams came about, and reads no peer's memory.
+//
+// Bytes that come early (no receive posted yet) are bounded by a window a peer; everything else waits at its sender
+// until the receiver is ready, and then goes from the sender's memory into the receiver's without a copy in between.
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "base/fd.h"
+#include "net/waker.h"
+#include "transport/transport.h"
+
+namespace regroup::transport {
+
+struct TcpOptions {
+  Rank rank = 0;
+  Rank size = 1;
+  uint64_t token = 0;  // names the job and group: frames with another one end the stream
+  uint32_t epoch = 0;
+  net::Waker* waker = nullptr;  // where the driver sleeps; outlives the transport. nullptr: the driver never sleeps
+  // By rank: a connected stream socket to each peer; invalid at this rank, and at peers that are never named in a
+  // message.
+  std::vector<base::Fd> streams;
+  // Once a peer at most, on the driver's thread, from within progress(): the stream has ended (peer_lost) or is broken
+  // (io_error). What was posted with that peer stays posted; what had arrived whole can still be received.
+  std::function<void(Rank peer, Status status)> on_lost;
+  // How long the destructor waits for the peers' kernels to take what finished sends have written.
+  std::chrono::milliseconds linger{200};
+};
+
+// Messages of the collective lane carry the fingerprint of the signature that `begin` was called with.
+std::unique_ptr<Transport> make_tcp_transport(TcpOptions options);
+
+}  // namespace regroup::transport
