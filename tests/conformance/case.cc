@@ -112,7 +112,7 @@ bool algorithm_usable(const Case& c) {
   facts.one_sided_inside_hosts = c.wire != Wire::tcp;
   facts.one_sided_everywhere = c.wire == Wire::shm || c.wire == Wire::shm_without_reads;
   facts.single_fold_needed =
-      regroup::reduces(c.collective) && (c.reproducible || !reduce::partial_results_allowed(c.type, c.op));
+      regroup::reduces(c.collective) && (c.reproducible || !reduction::partial_results_allowed(c.type, c.op));
   return algorithms::usable(*algorithm, problem_of(c), facts);
 }
 

@@ -9,7 +9,7 @@ namespace regroup::conformance {
 namespace {
 
 constexpr int kCandidates = 12;  // rows looked at for each that is taken
-constexpr int kAttempts = 120;   // to find a row with a given pair, before the pair counts as impossible
+constexpr int kAttempts = 1000;  // to find a row with a given pair, before the pair counts as impossible
 
 class Random {
  public:

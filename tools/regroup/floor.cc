@@ -51,7 +51,7 @@ CopyFloor::CopyFloor(uint64_t most_bytes)
 void CopyFloor::copy(uint64_t bytes, bool streaming) {
   while (bytes > 0) {
     const uint64_t now = std::min<uint64_t>(bytes, from_.size());
-    if (streaming) reduce::copy_streaming(to_.data(), from_.data(), now);
+    if (streaming) reduction::copy_streaming(to_.data(), from_.data(), now);
     else std::memcpy(to_.data(), from_.data(), now);
     bytes -= now;
   }
