@@ -62,7 +62,8 @@ void print_table(const Capabilities& all) {
       std::map<std::string, std::string> alike;
       for (const auto& [type, marks] : types) {
         std::string& list = alike[marks];
-        list += (list.empty() ? "" : " ") + std::string(name(type));
+        if (!list.empty()) list += ' ';
+        list += name(type);
       }
       for (const auto& [marks, list] : alike) print("    {:<10} {}\n", marks, list);
     }
