@@ -24,15 +24,17 @@ const char* variable(const char* name) {
 
 // A misspelt name would be ignored in silence.
 void warn_about_unknown_variables() {
-  static const std::set<std::string_view> known = {"REGROUP_STORE",     "REGROUP_RANK",      "REGROUP_SIZE",   "REGROUP_TIMEOUT", "REGROUP_BACKEND",
-                                                   "REGROUP_TRANSPORT", "REGROUP_INTERFACE", "REGROUP_LOG", "REGROUP_TUNING"};
+  static const std::set<std::string_view> known = {"REGROUP_STORE",     "REGROUP_RANK",    "REGROUP_SIZE",
+                                                   "REGROUP_TIMEOUT",   "REGROUP_BACKEND", "REGROUP_TRANSPORT",
+                                                   "REGROUP_INTERFACE", "REGROUP_LOG",     "REGROUP_TUNING"};
   static std::once_flag once;
   std::call_once(once, [] {
     for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
       const std::string_view text(*entry);
       const std::string_view name = text.substr(0, text.find('='));
       if (!name.starts_with("REGROUP_") || name.starts_with("REGROUP_TEST_") || known.contains(name)) continue;
-      std::fprintf(stderr, "regroup: the environment variable %s is not known and has no effect\n", std::string(name).c_str());
+      std::fprintf(stderr, "regroup: the environment variable %s is not known and has no effect\n",
+                   std::string(name).c_str());
     }
   });
 }
@@ -47,8 +49,8 @@ Status read_number(const char* name, const char* fallback, std::optional<Rank>* 
   const char* used = variable(name) != nullptr ? name : fallback;
   const char* value = variable(used);
   if (value == nullptr) {
-    return Status(StatusCode::invalid_argument, std::string("joining: neither an argument nor ") + name + " or " + fallback +
-                                                    " in the environment says it");
+    return Status(StatusCode::invalid_argument, std::string("joining: neither an argument nor ") + name + " or " +
+                                                    fallback + " in the environment says it");
   }
   Rank number = 0;
   const auto [end, error] = std::from_chars(value, value + std::strlen(value), number);
@@ -64,7 +66,12 @@ Status read_timeout(std::optional<std::chrono::nanoseconds>* out) {
   char* end = nullptr;
   const double number = std::strtod(value, &end);
   const std::string_view unit(end);
-  const double seconds = unit == "ms" ? 1e-3 : unit == "us" ? 1e-6 : unit.empty() || unit == "s" ? 1 : unit == "m" ? 60 : unit == "h" ? 3600 : 0;
+  const double seconds = unit == "ms"                  ? 1e-3
+                         : unit == "us"                ? 1e-6
+                         : unit.empty() || unit == "s" ? 1
+                         : unit == "m"                 ? 60
+                         : unit == "h"                 ? 3600
+                                                       : 0;
   if (end == value || seconds == 0 || !(number > 0) || number * seconds > 1e9) {
     return bad_variable("REGROUP_TIMEOUT", value, "a duration like 500ms, 30s or 5m");
   }
@@ -78,16 +85,20 @@ Status complete(JoinOptions* options) {
   if (Status status = read_timeout(&options->timeout); !status.ok()) return status;
   if (Status status = read_number("REGROUP_RANK", "RANK", &options->rank); !status.ok()) return status;
   if (Status status = read_number("REGROUP_SIZE", "WORLD_SIZE", &options->size); !status.ok()) return status;
-  if (*options->size == 0) return Status(StatusCode::invalid_argument, "joining: the size is 0; a group has at least one rank");
+  if (*options->size == 0)
+    return Status(StatusCode::invalid_argument, "joining: the size is 0; a group has at least one rank");
   if (*options->rank >= *options->size) {
     return Status(StatusCode::invalid_argument, "joining: rank " + std::to_string(*options->rank) + " of a group of " +
-                                                    std::to_string(*options->size) + "; ranks are 0 to " + std::to_string(*options->size - 1));
+                                                    std::to_string(*options->size) + "; ranks are 0 to " +
+                                                    std::to_string(*options->size - 1));
   }
   if (options->timeout.has_value() && *options->timeout <= std::chrono::nanoseconds(0)) {
     return Status(StatusCode::invalid_argument, "joining: the time-out must be positive");
   }
-  if (!options->transport.has_value() && variable("REGROUP_TRANSPORT") != nullptr) options->transport = variable("REGROUP_TRANSPORT");
-  if (const char* backend = variable("REGROUP_BACKEND"); backend != nullptr && std::strcmp(backend, "native") != 0 && std::strcmp(backend, "auto") != 0) {
+  if (!options->transport.has_value() && variable("REGROUP_TRANSPORT") != nullptr)
+    options->transport = variable("REGROUP_TRANSPORT");
+  if (const char* backend = variable("REGROUP_BACKEND");
+      backend != nullptr && std::strcmp(backend, "native") != 0 && std::strcmp(backend, "auto") != 0) {
     return bad_variable("REGROUP_BACKEND", backend, "auto or native");
   }
   for (const char* name : {"REGROUP_INTERFACE", "GLOO_SOCKET_IFNAME"}) {
@@ -102,7 +113,8 @@ Status complete(JoinOptions* options) {
     options->store_url = "tcp://" + host + ":" + variable("MASTER_PORT");
   } else if (*options->size > 1) {
     return Status(StatusCode::invalid_argument,
-                  "joining: no store is given, and neither REGROUP_STORE nor MASTER_ADDR and MASTER_PORT in the environment names one");
+                  "joining: no store is given, and neither REGROUP_STORE nor MASTER_ADDR and MASTER_PORT in the "
+                  "environment names one");
   }
   return Status();
 }

@@ -15,29 +15,70 @@
 
 namespace regroup {
 
-// The DataType of a C++ type. float16, bfloat16 and float8 have none in C++20: name the type, Buffer{data, type, count}.
+// The DataType of a C++ type. float16, bfloat16 and float8 have none in C++20: name the type, Buffer{data, type,
+// count}.
 template <typename T>
 struct TypeOf;
-template <> struct TypeOf<bool> { static constexpr DataType value = DataType::boolean; };
-template <> struct TypeOf<int8_t> { static constexpr DataType value = DataType::int8; };
-template <> struct TypeOf<int16_t> { static constexpr DataType value = DataType::int16; };
-template <> struct TypeOf<int32_t> { static constexpr DataType value = DataType::int32; };
-template <> struct TypeOf<int64_t> { static constexpr DataType value = DataType::int64; };
-template <> struct TypeOf<uint8_t> { static constexpr DataType value = DataType::uint8; };
-template <> struct TypeOf<uint16_t> { static constexpr DataType value = DataType::uint16; };
-template <> struct TypeOf<uint32_t> { static constexpr DataType value = DataType::uint32; };
-template <> struct TypeOf<uint64_t> { static constexpr DataType value = DataType::uint64; };
-template <> struct TypeOf<float> { static constexpr DataType value = DataType::float32; };
-template <> struct TypeOf<double> { static constexpr DataType value = DataType::float64; };
-template <> struct TypeOf<std::complex<float>> { static constexpr DataType value = DataType::complex64; };
-template <> struct TypeOf<std::complex<double>> { static constexpr DataType value = DataType::complex128; };
+template <>
+struct TypeOf<bool> {
+  static constexpr DataType value = DataType::boolean;
+};
+template <>
+struct TypeOf<int8_t> {
+  static constexpr DataType value = DataType::int8;
+};
+template <>
+struct TypeOf<int16_t> {
+  static constexpr DataType value = DataType::int16;
+};
+template <>
+struct TypeOf<int32_t> {
+  static constexpr DataType value = DataType::int32;
+};
+template <>
+struct TypeOf<int64_t> {
+  static constexpr DataType value = DataType::int64;
+};
+template <>
+struct TypeOf<uint8_t> {
+  static constexpr DataType value = DataType::uint8;
+};
+template <>
+struct TypeOf<uint16_t> {
+  static constexpr DataType value = DataType::uint16;
+};
+template <>
+struct TypeOf<uint32_t> {
+  static constexpr DataType value = DataType::uint32;
+};
+template <>
+struct TypeOf<uint64_t> {
+  static constexpr DataType value = DataType::uint64;
+};
+template <>
+struct TypeOf<float> {
+  static constexpr DataType value = DataType::float32;
+};
+template <>
+struct TypeOf<double> {
+  static constexpr DataType value = DataType::float64;
+};
+template <>
+struct TypeOf<std::complex<float>> {
+  static constexpr DataType value = DataType::complex64;
+};
+template <>
+struct TypeOf<std::complex<double>> {
+  static constexpr DataType value = DataType::complex128;
+};
 
 template <typename T>
 concept Element = requires { TypeOf<std::remove_cv_t<T>>::value; };
 
 // Contiguous memory that holds elements: a span, a vector, an array.
 template <typename R>
-concept ElementRange = std::ranges::contiguous_range<R> && std::ranges::sized_range<R> && Element<std::ranges::range_value_t<R>>;
+concept ElementRange =
+    std::ranges::contiguous_range<R> && std::ranges::sized_range<R> && Element<std::ranges::range_value_t<R>>;
 
 // `count` elements of `type` at `data`; `data` may be null where count is 0.
 struct Buffer {
@@ -50,7 +91,9 @@ struct Buffer {
   template <ElementRange R>
     requires(!std::is_const_v<std::remove_reference_t<std::ranges::range_reference_t<R>>>)
   Buffer(R&& range)  // NOLINT: implicit by intent
-      : data(std::ranges::data(range)), type(TypeOf<std::ranges::range_value_t<R>>::value), count(std::ranges::size(range)) {}
+      : data(std::ranges::data(range)),
+        type(TypeOf<std::ranges::range_value_t<R>>::value),
+        count(std::ranges::size(range)) {}
 
   uint64_t bytes() const { return count * size_of(type); }
 };
@@ -65,7 +108,9 @@ struct ConstBuffer {
   ConstBuffer(const Buffer& other) : data(other.data), type(other.type), count(other.count) {}  // NOLINT: implicit
   template <ElementRange R>
   ConstBuffer(const R& range)  // NOLINT: implicit by intent
-      : data(std::ranges::data(range)), type(TypeOf<std::ranges::range_value_t<R>>::value), count(std::ranges::size(range)) {}
+      : data(std::ranges::data(range)),
+        type(TypeOf<std::ranges::range_value_t<R>>::value),
+        count(std::ranges::size(range)) {}
 
   uint64_t bytes() const { return count * size_of(type); }
 };
@@ -102,7 +147,8 @@ struct InPlace : BufferArgument<Buffer> {
 
 namespace detail {
 template <typename R, typename B>
-concept ListOf = std::ranges::sized_range<R> && std::convertible_to<std::ranges::range_reference_t<R>, B> && !ElementRange<R>;
+concept ListOf =
+    std::ranges::sized_range<R> && std::convertible_to<std::ranges::range_reference_t<R>, B> && !ElementRange<R>;
 
 template <typename B, typename R>
 std::vector<B> list_of(R&& range) {

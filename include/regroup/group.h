@@ -30,8 +30,8 @@ class Prepared {
   std::shared_ptr<State> state_;
 };
 
-// Thread safe. Copies share one group; the last copy leaves it. Operations run in the order in which they are issued, which
-// must be the same on all ranks for collectives; two groups never block each other.
+// Thread safe. Copies share one group; the last copy leaves it. Operations run in the order in which they are issued,
+// which must be the same on all ranks for collectives; two groups never block each other.
 class ProcessGroup {
  public:
   class Impl;
@@ -52,14 +52,14 @@ class ProcessGroup {
   Work start(Operation operation);
   Result<Prepared> prepare(Operation operation);
 
-  // A group of the ranks that gave the same color, ranked by (key, rank). Every rank calls it; without a color a rank gets
-  // no group (valid() is false).
+  // A group of the ranks that gave the same color, ranked by (key, rank). Every rank calls it; without a color a rank
+  // gets no group (valid() is false).
   Result<ProcessGroup> split(std::optional<int64_t> color, int64_t key = 0);
   // A group of `ranks` (of this group), in that order. Only they call it, with the same list.
   Result<ProcessGroup> subgroup(const std::vector<Rank>& ranks);
 
-  // Ends every operation, started or to come, with `aborted`, here and at the other members. From any thread, any number of
-  // times, at once.
+  // Ends every operation, started or to come, with `aborted`, here and at the other members. From any thread, any
+  // number of times, at once.
   void abort(std::string reason);
 
   // For operations called from now on that name none. Must be positive.

@@ -18,7 +18,7 @@ namespace regroup {
 // REGROUP_TRANSPORT, REGROUP_INTERFACE; else from RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT as torchrun and
 // `regroup run` set them.
 struct JoinOptions {
-  std::shared_ptr<Store> store;    // or:
+  std::shared_ptr<Store> store;          // or:
   std::optional<std::string> store_url;  // "tcp://host:port/prefix", "file:///path"
   std::optional<Rank> rank;
   std::optional<Rank> size;
@@ -28,7 +28,8 @@ struct JoinOptions {
   std::optional<std::string> interface;  // whose address others shall use
   // Two joins through one store need different names (or one after the other the same).
   std::string name = "world";
-  // Ranks with different labels count as being on different hosts although they are not: for trying mixed groups on one.
+  // Ranks with different labels count as being on different hosts although they are not: for trying mixed groups on
+  // one.
   std::string host_label;
   // Refuse reads of other processes' memory, as a hardened kernel would.
   bool cross_process_reads = true;

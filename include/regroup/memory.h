@@ -12,8 +12,8 @@
 namespace regroup {
 
 // A handle; copies share the memory, the last one frees it. That is safe at any time, also while a peer still reads:
-// the pages go when all have let go. Backed by a memfd: nothing is left behind, /dev/shm is not used. Peers can map it for
-// reading only.
+// the pages go when all have let go. Backed by a memfd: nothing is left behind, /dev/shm is not used. Peers can map it
+// for reading only.
 class Allocation {
  public:
   struct State;

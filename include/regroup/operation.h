@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Operations are values: made here, run by a ProcessGroup. They hold views of memory and no state; the same value may be run
-// again. Every rank of the group passes the same collective, type, operator, root and sizes (where sizes may differ by pair,
-// what one gives another must take).
+// Operations are values: made here, run by a ProcessGroup. They hold views of memory and no state; the same value may
+// be run again. Every rank of the group passes the same collective, type, operator, root and sizes (where sizes may
+// differ by pair, what one gives another must take).
 //
-// Buffers: `size` is the number of ranks. Where an operation takes a part for each rank, that is either a list of `size`
-// buffers (of any sizes, empty ones too), or one buffer cut by `counts` (elements, one number a rank), or one buffer cut
-// into equal parts. All buffers of one operation have one type.
+// Buffers: `size` is the number of ranks. Where an operation takes a part for each rank, that is either a list of
+// `size` buffers (of any sizes, empty ones too), or one buffer cut by `counts` (elements, one number a rank), or one
+// buffer cut into equal parts. All buffers of one operation have one type.
 #pragma once
 
 #include <chrono>
@@ -41,10 +41,10 @@ struct Operation {
   uint32_t tag = 0;  // send, receive, receive_any
   From inputs;
   Into outputs;
-  bool in_place = false;  // `outputs` alone is given and is read first
-  Counts counts;          // of the parts; all_to_all: of what is sent
-  Counts receive_counts;  // all_to_all
-  Rank* source = nullptr;  // receive_any: whose message it was
+  bool in_place = false;           // `outputs` alone is given and is read first
+  Counts counts;                   // of the parts; all_to_all: of what is sent
+  Counts receive_counts;           // all_to_all
+  Rank* source = nullptr;          // receive_any: whose message it was
   std::vector<Operation> members;  // batch
   CallOptions options;
   // Keeps the memory alive until the operation has ended; empty where the caller does.
@@ -107,7 +107,8 @@ Operation all_to_all(From input, Into output, Counts send_counts, Counts receive
 Operation all_to_all(InPlace buffers, CallOptions options = {});
 Operation all_to_all(InPlace buffer, Counts counts, CallOptions options = {});
 
-// Between two ranks, matched by (peer, tag) in the order of the calls; to oneself too. Independent of the collectives' order.
+// Between two ranks, matched by (peer, tag) in the order of the calls; to oneself too. Independent of the collectives'
+// order.
 Operation send(From buffer, Rank to, uint32_t tag = 0, CallOptions options = {});
 Operation receive(Into buffer, Rank from, uint32_t tag = 0, CallOptions options = {});
 // From whichever rank comes first; `*source`, if given, says who it was.

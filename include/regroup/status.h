@@ -89,7 +89,7 @@ inline void check(const Status& status) {
 template <typename T>
 class [[nodiscard]] Result {
  public:
-  Result(T value) : state_(std::in_place_index<1>, std::move(value)) {}  // NOLINT: implicit by intent
+  Result(T value) : state_(std::in_place_index<1>, std::move(value)) {}         // NOLINT: implicit by intent
   Result(Status status) : state_(std::in_place_index<0>, std::move(status)) {}  // NOLINT: implicit by intent
 
   bool ok() const { return state_.index() == 1; }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A small key-value store by which ranks find each other. All implementations mean the same by the same call, and the same
-// as torch's TCPStore; values are bytes.
+// A small key-value store by which ranks find each other. All implementations mean the same by the same call, and the
+// same as torch's TCPStore; values are bytes.
 #pragma once
 
 #include <chrono>
@@ -29,7 +29,8 @@ class Store {
   virtual Result<int64_t> add(std::string_view key, int64_t amount) = 0;
   // Sets `desired` if the value is `expected`, or if the key is missing and `expected` is empty. Returns the resulting
   // value; for a missing key with a non-empty `expected`, returns `expected` and sets nothing.
-  virtual Result<std::string> compare_set(std::string_view key, std::string_view expected, std::string_view desired) = 0;
+  virtual Result<std::string> compare_set(std::string_view key, std::string_view expected,
+                                          std::string_view desired) = 0;
   // Appends; a missing key counts as empty.
   virtual Status append(std::string_view key, std::string_view value) = 0;
   // Whether all keys are there, at once.

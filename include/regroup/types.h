@@ -37,8 +37,8 @@ constexpr uint64_t size_of(DataType type) {
   return static_cast<unsigned>(type) < kDataTypes ? sizes[static_cast<unsigned>(type)] : 0;
 }
 
-// How the elements of all ranks become one. `premultiplied_sum` multiplies every contribution by `factor` (the same on all
-// ranks) before the sum. `average` divides the sum once, at the end, by the number of ranks.
+// How the elements of all ranks become one. `premultiplied_sum` multiplies every contribution by `factor` (the same on
+// all ranks) before the sum. `average` divides the sum once, at the end, by the number of ranks.
 struct ReduceOp {
   enum class Kind : uint8_t { sum, average, product, minimum, maximum, bit_and, bit_or, bit_xor, premultiplied_sum };
 

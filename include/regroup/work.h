@@ -26,7 +26,8 @@ class Work {
   bool done() const;
   // How it ended; ok while it has not.
   Status status() const;
-  // Calls `callback` with how it ended, once, on the library's callback thread (or there soon, if it has ended already).
+  // Calls `callback` with how it ended, once, on the library's callback thread (or there soon, if it has ended
+  // already).
   void then(std::function<void(Status)> callback);
   // Aborts the group, as ProcessGroup::abort.
   void abort();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// All planners, listed; and the table by which one is selected. Pure: both work on agreed facts alone, so that every rank
-// comes to the same answer.
+// All planners, listed; and the table by which one is selected. Pure: both work on agreed facts alone, so that every
+// rank comes to the same answer.
 #pragma once
 
 #include <cstdint>
@@ -25,8 +25,8 @@ struct Algorithm {
   // Reductions: each output element comes from one fold over the ranks' inputs, in rank order (see
   // reduction::partial_results_allowed, and CallOptions::reproducible). Others: true.
   bool single_fold;
-  // Stays right where input and output share memory as plan::Space says. Otherwise the caller of the schedule has to move the
-  // input out of the way first.
+  // Stays right where input and output share memory as plan::Space says. Otherwise the caller of the schedule has to
+  // move the input out of the way first.
   bool in_place;
 };
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The seam between a group and what carries out its operations. A backend owns its members' connections, orders and runs
-// checked requests, and keeps the promises about deadlines, errors and lent memory.
+// The seam between a group and what carries out its operations. A backend owns its members' connections, orders and
+// runs checked requests, and keeps the promises about deadlines, errors and lent memory.
 #pragma once
 
 #include <chrono>
@@ -46,7 +46,8 @@ class Backend {
   virtual Status last_failure() const = 0;
 
   // A backend for `ranks` of this one, in that order; only they call it, at once, with the same list.
-  virtual Result<std::shared_ptr<Backend>> subgroup(const std::vector<Rank>& ranks, std::chrono::nanoseconds timeout) = 0;
+  virtual Result<std::shared_ptr<Backend>> subgroup(const std::vector<Rank>& ranks,
+                                                    std::chrono::nanoseconds timeout) = 0;
 };
 
 }  // namespace regroup::backend

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A checked request: what src/group makes of an Operation once its arguments are known to be right, and what backends run. It
-// holds views of the caller's memory.
+// A checked request: what src/group makes of an Operation once its arguments are known to be right, and what backends
+// run. It holds views of the caller's memory.
 #pragma once
 
 #include <chrono>
@@ -24,8 +24,8 @@ struct Request {
   bool in_place = false;
   bool reproducible = false;
   bool counts_known = false;  // gather, scatter: `counts` is given on every rank
-  // Elements: of the vector (broadcast, reduce, all_reduce, send, receive), of each part where all are equal (`equal`), of
-  // this rank's own part (gather, scatter).
+  // Elements: of the vector (broadcast, reduce, all_reduce, send, receive), of each part where all are equal (`equal`),
+  // of this rank's own part (gather, scatter).
   uint64_t count = 0;
   bool equal = false;  // parts of one size, cut from one buffer, on every rank
   // Elements by part where they are not `equal`; see plan::Problem.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A fast 64-bit mixing hash for fingerprints and cache keys. Not for adversaries; stable across hosts and versions of one
-// epoch of the wire format.
+// A fast 64-bit mixing hash for fingerprints and cache keys. Not for adversaries; stable across hosts and versions of
+// one epoch of the wire format.
 #pragma once
 
 #include <cstddef>
@@ -31,6 +31,8 @@ inline uint64_t hash_bytes(const void* data, size_t bytes, uint64_t seed = 0) {
   return mix(state, tail);
 }
 
-inline uint64_t hash_bytes(std::string_view text, uint64_t seed = 0) { return hash_bytes(text.data(), text.size(), seed); }
+inline uint64_t hash_bytes(std::string_view text, uint64_t seed = 0) {
+  return hash_bytes(text.data(), text.size(), seed);
+}
 
 }  // namespace regroup::base

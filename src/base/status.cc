@@ -8,9 +8,9 @@
 namespace regroup {
 
 std::string_view name(StatusCode code) {
-  constexpr std::string_view names[] = {"ok",          "invalid_argument", "mismatch",           "unsupported",
-                                        "timeout",     "peer_lost",        "aborted",            "stale_epoch",
-                                        "no_quorum",   "resource_exhausted", "io_error",         "internal"};
+  constexpr std::string_view names[] = {"ok",        "invalid_argument",   "mismatch", "unsupported",
+                                        "timeout",   "peer_lost",          "aborted",  "stale_epoch",
+                                        "no_quorum", "resource_exhausted", "io_error", "internal"};
   return static_cast<size_t>(code) < std::size(names) ? names[static_cast<size_t>(code)] : "?";
 }
 

@@ -7,14 +7,14 @@ namespace regroup {
 
 namespace {
 
-constexpr std::string_view kTypeNames[kDataTypes] = {"bool",    "int8",     "int16",         "int32",       "int64",   "uint8",
-                                                     "uint16",  "uint32",   "uint64",        "float16",     "bfloat16", "float8_e4m3fn",
-                                                     "float8_e5m2", "float32", "float64",    "complex64",   "complex128"};
+constexpr std::string_view kTypeNames[kDataTypes] = {
+    "bool",    "int8",     "int16",         "int32",       "int64",   "uint8",   "uint16",    "uint32",    "uint64",
+    "float16", "bfloat16", "float8_e4m3fn", "float8_e5m2", "float32", "float64", "complex64", "complex128"};
 constexpr std::string_view kOpNames[kReduceOps] = {"sum",     "average", "product", "minimum",          "maximum",
                                                    "bit_and", "bit_or",  "bit_xor", "premultiplied_sum"};
-constexpr std::string_view kCollectiveNames[kCollectives] = {"barrier",    "broadcast", "reduce",         "all_reduce", "gather",
-                                                             "all_gather", "scatter",   "reduce_scatter", "all_to_all", "send",
-                                                             "receive",    "receive_any", "batch"};
+constexpr std::string_view kCollectiveNames[kCollectives] = {
+    "barrier",        "broadcast",  "reduce", "all_reduce", "gather",      "all_gather", "scatter",
+    "reduce_scatter", "all_to_all", "send",   "receive",    "receive_any", "batch"};
 
 template <typename E, size_t N>
 std::string_view name_in(const std::string_view (&names)[N], E value) {

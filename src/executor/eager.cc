@@ -35,7 +35,8 @@ Eager::Outcome Eager::advance() {
 }
 
 uint64_t Eager::bytes_of(Rank part) const {
-  return call_.part_elements != nullptr ? call_.part_elements[part] * call_.binding->memory.element_bytes : call_.part_bytes;
+  return call_.part_elements != nullptr ? call_.part_elements[part] * call_.binding->memory.element_bytes
+                                        : call_.part_bytes;
 }
 
 uint64_t Eager::offset_of(Rank part) const {
@@ -59,8 +60,8 @@ void Eager::fold(uint64_t offset, uint64_t bytes) {
   if (bytes == 0) return;
   for (const void*& payload : payloads_) payload = static_cast<const std::byte*>(payload) + offset;
   const transport::Folding& folding = call_.binding->folding;
-  folding.fold(call_.binding->memory.spaces[1].part(0).data, payloads_.data(), call_.size, bytes / folding.element_bytes,
-               folding.options);
+  folding.fold(call_.binding->memory.spaces[1].part(0).data, payloads_.data(), call_.size,
+               bytes / folding.element_bytes, folding.options);
 }
 
 void Eager::finish() {

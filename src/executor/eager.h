@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The one hand-written path: operations of so few bytes that every rank's whole input travels with its arrival. Each rank
-// publishes its input, waits for all others', and takes what it needs. No plan, no allocation, no second phase: nobody reads
-// the caller's buffers.
+// The one hand-written path: operations of so few bytes that every rank's whole input travels with its arrival. Each
+// rank publishes its input, waits for all others', and takes what it needs. No plan, no allocation, no second phase:
+// nobody reads the caller's buffers.
 #pragma once
 
 #include <cstdint>
@@ -16,8 +16,8 @@ namespace regroup::executor {
 struct EagerCall {
   Collective collective = Collective::barrier;
   Rank rank = 0, size = 1, root = 0;
-  uint64_t part_bytes = 0;                   // of each part, where all are equal
-  const uint64_t* part_elements = nullptr;   // else: elements of each, `size` of them
+  uint64_t part_bytes = 0;                  // of each part, where all are equal
+  const uint64_t* part_elements = nullptr;  // else: elements of each, `size` of them
   const Binding* binding = nullptr;
 };
 

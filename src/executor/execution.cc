@@ -95,7 +95,9 @@ void Execution::bind_messages() {
     const size_t before = segments_.size();
     space(step.member, slice.space)
         .pieces(slice.part, slice.offset * element_bytes(step.member), message.bytes,
-                [this](std::byte* data, uint64_t bytes) { segments_.push_back({data, bytes}); });
+                [this](std::byte* data, uint64_t bytes) {
+                  segments_.push_back({data, bytes});
+                });
     const size_t count = segments_.size() - before;
     if (count <= 1) {
       if (count == 1) message.single = segments_.back();
@@ -206,16 +208,17 @@ void Execution::copy(const Step& step) {
   const bool stream = bytes >= kStreamFrom;
   const transport::SpaceMemory& from_space = space(step.member, source.slice.space);
   uint64_t done = 0;
-  space(step.member, step.to.space).pieces(step.to.part, step.to.offset * width, bytes, [&](std::byte* to, uint64_t take) {
-    while (take > 0) {
-      const Segment piece = first_piece(from_space, source.slice, width, done, take);
-      // In place, source and destination are the same memory.
-      if (piece.data != to) copy_block(to, piece.data, piece.bytes, stream);
-      to += piece.bytes;
-      take -= piece.bytes;
-      done += piece.bytes;
-    }
-  });
+  space(step.member, step.to.space)
+      .pieces(step.to.part, step.to.offset * width, bytes, [&](std::byte* to, uint64_t take) {
+        while (take > 0) {
+          const Segment piece = first_piece(from_space, source.slice, width, done, take);
+          // In place, source and destination are the same memory.
+          if (piece.data != to) copy_block(to, piece.data, piece.bytes, stream);
+          to += piece.bytes;
+          take -= piece.bytes;
+          done += piece.bytes;
+        }
+      });
 }
 
 void Execution::reduce(const Step& step) {
@@ -230,27 +233,29 @@ Execution::Try Execution::get(const Step& step) {
   const bool stream = bytes >= kStreamFrom;
   uint64_t done = 0;
   bool good = true;
-  space(step.member, step.to.space).pieces(step.to.part, step.to.offset * width, bytes, [&](std::byte* to, uint64_t take) {
-    while (take > 0 && good) {
-      const uint64_t block = std::min(take, kReadBlock);
-      const transport::Located at = transport_->locate(source.rank, step.member, source.slice.space, source.slice.part,
-                                                       source.slice.offset * width + done, block);
-      good = at.bytes > 0;
-      if (!good) return;
-      if (at.mapped != nullptr) {
-        copy_block(to, at.mapped, at.bytes, stream);
-      } else {
-        good = transport_->read(source.rank, at.address, to, at.bytes);
-      }
-      if (good && !transport_->counts(source.rank)) {
-        was_withdrawn_ = true;
-        good = false;
-      }
-      to += at.bytes;
-      take -= at.bytes;
-      done += at.bytes;
-    }
-  });
+  space(step.member, step.to.space)
+      .pieces(step.to.part, step.to.offset * width, bytes, [&](std::byte* to, uint64_t take) {
+        while (take > 0 && good) {
+          const uint64_t block = std::min(take, kReadBlock);
+          const transport::Located at =
+              transport_->locate(source.rank, step.member, source.slice.space, source.slice.part,
+                                 source.slice.offset * width + done, block);
+          good = at.bytes > 0;
+          if (!good) return;
+          if (at.mapped != nullptr) {
+            copy_block(to, at.mapped, at.bytes, stream);
+          } else {
+            good = transport_->read(source.rank, at.address, to, at.bytes);
+          }
+          if (good && !transport_->counts(source.rank)) {
+            was_withdrawn_ = true;
+            good = false;
+          }
+          to += at.bytes;
+          take -= at.bytes;
+          done += at.bytes;
+        }
+      });
   if (good) return Try::done;
   lost_rank_ = source.rank;
   return Try::failed;
@@ -275,8 +280,8 @@ bool Execution::fetch(const Source& source, uint16_t member, uint64_t skip, std:
   return true;
 }
 
-// Folds block by block. A source's block that is contiguous and readable in place is used where it lies; others are fetched
-// into staging first.
+// Folds block by block. A source's block that is contiguous and readable in place is used where it lies; others are
+// fetched into staging first.
 Execution::Try Execution::get_reduce(const Step& step) {
   const auto sources = program_->schedule().sources(step);
   const uint64_t width = element_bytes(step.member);
@@ -286,7 +291,8 @@ Execution::Try Execution::get_reduce(const Step& step) {
   const uint64_t block_bytes = kFoldBlock / width * width;
   operands_.resize(sources.size());
   for (uint64_t done = 0; done < bytes;) {
-    const Segment to = first_piece(space(step.member, step.to.space), step.to, width, done, std::min(block_bytes, bytes - done));
+    const Segment to =
+        first_piece(space(step.member, step.to.space), step.to, width, done, std::min(block_bytes, bytes - done));
     for (size_t i = 0; i < sources.size(); ++i) {
       const Source& source = sources[i];
       std::byte* staged = nullptr;
@@ -301,10 +307,11 @@ Execution::Try Execution::get_reduce(const Step& step) {
           std::byte* at = stage();
           operands_[i] = at;
           space(step.member, source.slice.space)
-              .pieces(source.slice.part, source.slice.offset * width + done, to.bytes, [&at](std::byte* data, uint64_t take) {
-                std::memcpy(at, data, take);
-                at += take;
-              });
+              .pieces(source.slice.part, source.slice.offset * width + done, to.bytes,
+                      [&at](std::byte* data, uint64_t take) {
+                        std::memcpy(at, data, take);
+                        at += take;
+                      });
         }
         continue;
       }

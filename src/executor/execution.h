@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Runs one program over a transport: a state machine that `advance` moves as far as it goes. It never blocks, reads no
-// clock, has no thread, and allocates only in `start` (and there only when it has to grow). It does not know what collective it
-// runs.
+// clock, has no thread, and allocates only in `start` (and there only when it has to grow). It does not know what
+// collective it runs.
 #pragma once
 
 #include <cstdint>
@@ -31,8 +31,8 @@ class Execution {
   };
 
   // Begins. `program` and the bindings' memory stay where they are until the execution is done or cancelled.
-  void start(const Program& program, std::span<const Binding> bindings, transport::Transport& transport, uint64_t sequence,
-             uint64_t fingerprint);
+  void start(const Program& program, std::span<const Binding> bindings, transport::Transport& transport,
+             uint64_t sequence, uint64_t fingerprint);
   Outcome advance();
   // Gives everything back: after it returns nothing is read or written on behalf of this execution.
   void cancel();
@@ -66,16 +66,16 @@ class Execution {
   uint64_t sequence_ = 0;
   uint64_t fingerprint_ = 0;
 
-  std::vector<uint32_t> waits_;             // by step: steps that it still waits for
-  std::vector<plan::StepIndex> ready_;      // a queue: [next_ready_, end)
+  std::vector<uint32_t> waits_;         // by step: steps that it still waits for
+  std::vector<plan::StepIndex> ready_;  // a queue: [next_ready_, end)
   size_t next_ready_ = 0;
-  std::vector<plan::StepIndex> active_;     // begun, polled until done
-  size_t left_ = 0;                         // steps not done
+  std::vector<plan::StepIndex> active_;  // begun, polled until done
+  size_t left_ = 0;                      // steps not done
   std::vector<transport::Message> messages_;
   std::vector<transport::Segment> segments_;  // of messages with more than one piece
   std::vector<transport::Folding> foldings_;  // of receive_reduce steps: by member, then the same with the finish
   std::vector<const void*> operands_;
-  std::vector<std::byte> staging_;            // blocks read from peers before they are folded
+  std::vector<std::byte> staging_;  // blocks read from peers before they are folded
   const transport::Message* mismatch_ = nullptr;
   Rank lost_rank_ = plan::kNoRank;
   bool was_withdrawn_ = false;

@@ -30,7 +30,8 @@ Program::Program(plan::Schedule schedule) : schedule_(std::move(schedule)) {
 }
 
 uint64_t Program::bytes() const {
-  return schedule_.steps().size() * (sizeof(plan::Step) + 6 * sizeof(uint32_t)) + successors_.size() * sizeof(StepIndex);
+  return schedule_.steps().size() * (sizeof(plan::Step) + 6 * sizeof(uint32_t)) +
+         successors_.size() * sizeof(StepIndex);
 }
 
 }  // namespace regroup::executor

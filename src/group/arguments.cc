@@ -31,10 +31,10 @@ struct Side {
   bool present = false;
   bool list = false;
   DataType type = DataType::uint8;
-  uint64_t total = 0;              // elements
-  std::byte* base = nullptr;       // one buffer
-  std::vector<Segment> segments;   // a list, in bytes
-  std::vector<uint64_t> counts;    // a list, in elements
+  uint64_t total = 0;             // elements
+  std::byte* base = nullptr;      // one buffer
+  std::vector<Segment> segments;  // a list, in bytes
+  std::vector<uint64_t> counts;   // a list, in elements
 };
 
 class Checker {
@@ -92,8 +92,9 @@ class Checker {
     const bool names_rank = has_root(operation_.collective) || operation_.collective == Collective::send ||
                             operation_.collective == Collective::receive;
     if (names_rank && operation_.peer >= context_.size) {
-      return wrong(operation_, std::string(has_root(operation_.collective) ? "root" : "rank") + " is " + number(operation_.peer) +
-                                   ", but the group has ranks 0 to " + number(context_.size - 1));
+      return wrong(operation_, std::string(has_root(operation_.collective) ? "root" : "rank") + " is " +
+                                   number(operation_.peer) + ", but the group has ranks 0 to " +
+                                   number(context_.size - 1));
     }
     return Status();
   }
@@ -107,7 +108,8 @@ class Checker {
                                    " bytes are more than any memory holds");
     }
     if (buffer.data == nullptr && buffer.count > 0) {
-      return wrong(operation_, std::string(side.what) + " is null, but is said to hold " + number(buffer.count) + " elements");
+      return wrong(operation_,
+                   std::string(side.what) + " is null, but is said to hold " + number(buffer.count) + " elements");
     }
     const uintptr_t address = reinterpret_cast<uintptr_t>(buffer.data);
     if (buffer.count * width > std::numeric_limits<uintptr_t>::max() - address) {
@@ -139,11 +141,11 @@ class Checker {
       if (first) side->type = buffer.type;
       first = false;
       if (buffer.type != side->type) {
-        return wrong(operation_, std::string("the list of ") + side->what + "s mixes " + std::string(name(side->type)) + " and " +
-                                     std::string(name(buffer.type)));
+        return wrong(operation_, std::string("the list of ") + side->what + "s mixes " + std::string(name(side->type)) +
+                                     " and " + std::string(name(buffer.type)));
       }
-      side->segments.push_back(
-          {static_cast<std::byte*>(const_cast<void*>(static_cast<const void*>(buffer.data))), buffer.count * size_of(buffer.type)});
+      side->segments.push_back({static_cast<std::byte*>(const_cast<void*>(static_cast<const void*>(buffer.data))),
+                                buffer.count * size_of(buffer.type)});
       side->counts.push_back(buffer.count);
       side->total += buffer.count;
     }
@@ -176,7 +178,8 @@ class Checker {
   SpaceMemory whole(const Side& side) const { return {side.base, side.total * width(), nullptr, 1}; }
 
   // `parts` parts of a side that has been opened; fills request's counts by `counts`.
-  Status parts(Side& side, const Counts& given, std::vector<uint64_t>* counts, SpaceMemory* memory, std::vector<Segment>* list) {
+  Status parts(Side& side, const Counts& given, std::vector<uint64_t>* counts, SpaceMemory* memory,
+               std::vector<Segment>* list) {
     memory->parts = context_.size;
     if (side.list) {
       if (!given.empty() && given != side.counts) {
@@ -211,7 +214,8 @@ class Checker {
 
   Status check_counts(const Counts& given, const Side& side) {
     if (given.size() != context_.size) {
-      return wrong(operation_, number(given.size()) + " counts are given; it takes one a rank, " + number(context_.size));
+      return wrong(operation_,
+                   number(given.size()) + " counts are given; it takes one a rank, " + number(context_.size));
     }
     uint64_t sum = 0;
     for (const uint64_t count : given) {
@@ -219,8 +223,8 @@ class Checker {
       sum += count;
     }
     if (sum != side.total) {
-      return wrong(operation_, std::string("the counts add up to ") + number(sum) + ", but the " + side.what + " holds " +
-                                   number(side.total) + " elements");
+      return wrong(operation_, std::string("the counts add up to ") + number(sum) + ", but the " + side.what +
+                                   " holds " + number(side.total) + " elements");
     }
     return Status();
   }
@@ -245,8 +249,8 @@ class Checker {
       }
     }
     for (const Segment& input : inputs) {
-      // Outputs do not overlap each other, so the last that begins before the input's end is the only one that matters … or
-      // one before it does, which then covers it; look at neighbours until one ends before the input begins.
+      // Outputs do not overlap each other, so the last that begins before the input's end is the only one that matters
+      // … or one before it does, which then covers it; look at neighbours until one ends before the input begins.
       auto at = std::upper_bound(outputs.begin(), outputs.end(), Segment{input.data + input.bytes, 0}, by_address);
       if (at == outputs.begin()) continue;
       --at;
@@ -283,7 +287,8 @@ class Checker {
   }
 
   Status different(const Side& input, const Side& output) const {
-    return wrong(operation_, "the input holds " + number(input.total) + " elements and the output " + number(output.total));
+    return wrong(operation_,
+                 "the input holds " + number(input.total) + " elements and the output " + number(output.total));
   }
 
   // reduce, all_reduce
@@ -307,17 +312,20 @@ class Checker {
     if (Status status = open_both(&input, &output); !status.ok()) return status;
     if (input.list) return wrong(operation_, "the input is one buffer, not a list");
     if (at_root() && !output.present) return wrong(operation_, "needs an output at the root");
-    if (!at_root() && operation_.in_place) return wrong(operation_, "only the root can work in place; others pass an input");
+    if (!at_root() && operation_.in_place)
+      return wrong(operation_, "only the root can work in place; others pass an input");
     if (!operation_.in_place && !input.present) return wrong(operation_, "needs an input on every rank");
     request_.counts_known = operation_.collective == Collective::gather && !operation_.counts.empty();
     if (at_root()) {
-      if (Status status = parts(output, operation_.counts, &request_.counts, &request_.output, &request_.output_list); !status.ok()) {
+      if (Status status = parts(output, operation_.counts, &request_.counts, &request_.output, &request_.output_list);
+          !status.ok()) {
         return status;
       }
     } else {
       request_.counts = operation_.counts;
       if (!request_.counts.empty() && request_.counts.size() != context_.size) {
-        return wrong(operation_, number(request_.counts.size()) + " counts are given; it takes one a rank, " + number(context_.size));
+        return wrong(operation_, number(request_.counts.size()) + " counts are given; it takes one a rank, " +
+                                     number(context_.size));
       }
     }
     return own_part(input, output, &request_.input, request_.output);
@@ -344,30 +352,35 @@ class Checker {
     if (!operation_.in_place && !output.present) return wrong(operation_, "needs an output on every rank");
     request_.counts_known = operation_.collective == Collective::scatter && !operation_.counts.empty();
     if (at_root()) {
-      if (Status status = parts(input, operation_.counts, &request_.counts, &request_.input, &request_.input_list); !status.ok()) {
+      if (Status status = parts(input, operation_.counts, &request_.counts, &request_.input, &request_.input_list);
+          !status.ok()) {
         return status;
       }
     } else {
       request_.counts = operation_.counts;
       if (!request_.counts.empty() && request_.counts.size() != context_.size) {
-        return wrong(operation_, number(request_.counts.size()) + " counts are given; it takes one a rank, " + number(context_.size));
+        return wrong(operation_, number(request_.counts.size()) + " counts are given; it takes one a rank, " +
+                                     number(context_.size));
       }
     }
     return own_part(output, input, &request_.output, request_.input);
   }
 
-  // The side that is this rank's own part (`mine`), against the side that has all parts (`all`), where this rank has it.
+  // The side that is this rank's own part (`mine`), against the side that has all parts (`all`), where this rank has
+  // it.
   Status own_part(const Side& mine, const Side& all, SpaceMemory* memory, const SpaceMemory& all_memory) {
     const bool has_all = at_root();
-    const uint64_t expected = has_all ? all_memory.bytes_of(context_.rank) / width()
-                                      : request_.counts.empty() ? mine.total : request_.counts[context_.rank];
+    const uint64_t expected = has_all                   ? all_memory.bytes_of(context_.rank) / width()
+                              : request_.counts.empty() ? mine.total
+                                                        : request_.counts[context_.rank];
     if (operation_.in_place) {
       const Segment part = all_memory.part(context_.rank);
       *memory = {part.data, part.bytes, nullptr, 1};
     } else {
       if (mine.total != expected) {
-        return wrong(operation_, std::string("the ") + mine.what + " holds " + number(mine.total) + " elements, but this rank's part of the " +
-                                     all.what + (has_all ? "" : " by the counts") + " has " + number(expected));
+        return wrong(operation_, std::string("the ") + mine.what + " holds " + number(mine.total) +
+                                     " elements, but this rank's part of the " + all.what +
+                                     (has_all ? "" : " by the counts") + " has " + number(expected));
       }
       *memory = whole(mine);
     }
@@ -385,7 +398,8 @@ class Checker {
     Side input{"input"}, output{"output"};
     if (Status status = open_both(&input, &output); !status.ok()) return status;
     if (operation_.in_place) {
-      if (Status status = parts(output, operation_.counts, &request_.counts, &request_.output, &request_.output_list); !status.ok()) {
+      if (Status status = parts(output, operation_.counts, &request_.counts, &request_.output, &request_.output_list);
+          !status.ok()) {
         return status;
       }
       request_.input = request_.output;
@@ -395,11 +409,13 @@ class Checker {
       if (operation_.counts.empty() != operation_.receive_counts.empty()) {
         return wrong(operation_, "counts are given for one side only");
       }
-      if (Status status = parts(input, operation_.counts, &request_.counts, &request_.input, &request_.input_list); !status.ok()) {
+      if (Status status = parts(input, operation_.counts, &request_.counts, &request_.input, &request_.input_list);
+          !status.ok()) {
         return status;
       }
       const bool input_equal = std::exchange(request_.equal, false);
-      if (Status status = parts(output, operation_.receive_counts, &request_.receive_counts, &request_.output, &request_.output_list);
+      if (Status status = parts(output, operation_.receive_counts, &request_.receive_counts, &request_.output,
+                                &request_.output_list);
           !status.ok()) {
         return status;
       }
@@ -413,8 +429,8 @@ class Checker {
       }
       const uint64_t kept = request_.input.bytes_of(context_.rank), own = request_.output.bytes_of(context_.rank);
       if (kept != own) {
-        return wrong(operation_, "the part for this rank itself holds " + number(kept / width()) + " elements in the input and " +
-                                     number(own / width()) + " in the output");
+        return wrong(operation_, "the part for this rank itself holds " + number(kept / width()) +
+                                     " elements in the input and " + number(own / width()) + " in the output");
       }
     }
     if (request_.equal) request_.count = (operation_.in_place ? output.total : input.total) / context_.size;
@@ -424,7 +440,8 @@ class Checker {
   Status pair() {
     const bool sends = operation_.collective == Collective::send;
     Side side{sends ? "input" : "output"};
-    if (Status status = sends ? open(operation_.inputs, &side) : open(operation_.outputs, &side); !status.ok()) return status;
+    if (Status status = sends ? open(operation_.inputs, &side) : open(operation_.outputs, &side); !status.ok())
+      return status;
     if (!side.present) return wrong(operation_, "no buffer is given");
     if (side.list) return wrong(operation_, "takes one buffer, not a list");
     if (operation_.tag > kMostTag) {
@@ -442,7 +459,8 @@ class Checker {
     }
     for (size_t i = 0; i < operation_.members.size(); ++i) {
       const Operation& member = operation_.members[i];
-      if (member.collective == Collective::batch) return wrong(operation_, "member " + number(i) + " is a batch itself");
+      if (member.collective == Collective::batch)
+        return wrong(operation_, "member " + number(i) + " is a batch itself");
       Request request;
       if (Status status = check_arguments(member, context_, &request); !status.ok()) {
         return Status(status.code(), "member " + number(i) + " of the batch: " + status.message());

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Argument checks, once, before anything moves: an Operation becomes a Request, or a Status that says what was given and what is
-// taken. Looks at this rank's arguments alone; what ranks must agree on is compared later.
+// Argument checks, once, before anything moves: an Operation becomes a Request, or a Status that says what was given
+// and what is taken. Looks at this rank's arguments alone; what ranks must agree on is compared later.
 #pragma once
 
 #include "backend/request.h"

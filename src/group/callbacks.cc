@@ -10,8 +10,8 @@ namespace regroup::group {
 
 namespace {
 
-// Ends with the process: callbacks that were not run by then are dropped. The queue holds one entry for each callback that a
-// user has registered and that is due, which bounds it by what users hold anyway.
+// Ends with the process: callbacks that were not run by then are dropped. The queue holds one entry for each callback
+// that a user has registered and that is due, which bounds it by what users hold anyway.
 class CallbackThread {
  public:
   ~CallbackThread() {

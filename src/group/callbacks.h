@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The thread on which users' callbacks run: one a process, made at the first callback. Never a thread that drives a group, so that a
-// callback may do what it likes.
+// The thread on which users' callbacks run: one a process, made at the first callback. Never a thread that drives a
+// group, so that a callback may do what it likes.
 #pragma once
 
 #include <functional>

@@ -35,7 +35,8 @@ Status run_rank(const JoinOptions& options, const std::function<void(ProcessGrou
     return error.status();
   } catch (const std::exception& error) {
     joined->abort(error.what());
-    return Status(StatusCode::internal, std::string("rank ") + std::to_string(*options.rank) + " threw: " + error.what(), {*options.rank});
+    return Status(StatusCode::internal,
+                  std::string("rank ") + std::to_string(*options.rank) + " threw: " + error.what(), {*options.rank});
   }
   return Status();
 }
@@ -106,7 +107,8 @@ Status reap(std::vector<pid_t>& children, base::Time deadline) {
         late.push_back(rank);
         kill(children[rank], SIGKILL);
       }
-      if (first.ok()) first = Status(StatusCode::timeout, std::to_string(late.size()) + " ranks did not end in time", late);
+      if (first.ok())
+        first = Status(StatusCode::timeout, std::to_string(late.size()) + " ranks did not end in time", late);
       ended = true;
     }
     usleep(static_cast<useconds_t>(pause.count()));
@@ -123,7 +125,8 @@ Status run_forked(Rank size, const std::function<int(ProcessGroup&)>& body, Join
   std::string directory;
   if (options.store == nullptr && !options.store_url.has_value()) {
     char name[] = "/tmp/regroup-XXXXXX";
-    if (mkdtemp(name) == nullptr) return Status(StatusCode::io_error, "no temporary directory can be made for the ranks' store");
+    if (mkdtemp(name) == nullptr)
+      return Status(StatusCode::io_error, "no temporary directory can be made for the ranks' store");
     directory = name;
     options.store_url = "file://" + directory + "/store";
   }

@@ -63,7 +63,8 @@ Operation reduce(InPlace buffer, ReduceOp op, Rank root, CallOptions options) {
   return rooted(reducing(with(make(Collective::reduce, std::move(options)), std::move(buffer)), op), root);
 }
 Operation reduce(From input, Into output, ReduceOp op, Rank root, CallOptions options) {
-  return rooted(reducing(with(make(Collective::reduce, std::move(options)), std::move(input), std::move(output)), op), root);
+  return rooted(reducing(with(make(Collective::reduce, std::move(options)), std::move(input), std::move(output)), op),
+                root);
 }
 Operation reduce(From input, ReduceOp op, Rank root, CallOptions options) {
   return regroup::reduce(std::move(input), Into(), op, root, std::move(options));
@@ -124,7 +125,8 @@ Operation reduce_scatter(From inputs, Into output, ReduceOp op, CallOptions opti
   return reducing(with(make(Collective::reduce_scatter, std::move(options)), std::move(inputs), std::move(output)), op);
 }
 Operation reduce_scatter(From input, Into output, Counts counts, ReduceOp op, CallOptions options) {
-  return counted(regroup::reduce_scatter(std::move(input), std::move(output), op, std::move(options)), std::move(counts));
+  return counted(regroup::reduce_scatter(std::move(input), std::move(output), op, std::move(options)),
+                 std::move(counts));
 }
 Operation reduce_scatter(InPlace inputs, ReduceOp op, CallOptions options) {
   return reducing(with(make(Collective::reduce_scatter, std::move(options)), std::move(inputs)), op);

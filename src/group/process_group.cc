@@ -77,7 +77,8 @@ void ProcessGroup::abort(std::string reason) { impl_->backend().abort(reason); }
 
 Status ProcessGroup::set_timeout(std::chrono::nanoseconds timeout) {
   if (timeout <= std::chrono::nanoseconds(0)) {
-    return Status(StatusCode::invalid_argument, "set_timeout: " + std::to_string(timeout.count()) + " ns; it must be positive");
+    return Status(StatusCode::invalid_argument,
+                  "set_timeout: " + std::to_string(timeout.count()) + " ns; it must be positive");
   }
   impl_->set_timeout(timeout);
   return Status();
@@ -96,14 +97,17 @@ Result<ProcessGroup> ProcessGroup::subgroup(const std::vector<Rank>& ranks) {
   std::vector<bool> seen(size());
   for (const Rank rank : ranks) {
     if (rank >= size()) {
-      return Status(StatusCode::invalid_argument, "subgroup: rank " + std::to_string(rank) + " is given, but the group has ranks 0 to " +
+      return Status(StatusCode::invalid_argument, "subgroup: rank " + std::to_string(rank) +
+                                                      " is given, but the group has ranks 0 to " +
                                                       std::to_string(size() - 1));
     }
-    if (seen[rank]) return Status(StatusCode::invalid_argument, "subgroup: rank " + std::to_string(rank) + " is given twice");
+    if (seen[rank])
+      return Status(StatusCode::invalid_argument, "subgroup: rank " + std::to_string(rank) + " is given twice");
     seen[rank] = true;
   }
   if (!seen[rank()]) {
-    return Status(StatusCode::invalid_argument, "subgroup: this rank, " + std::to_string(rank()) + ", is not in the list; only members call it");
+    return Status(StatusCode::invalid_argument,
+                  "subgroup: this rank, " + std::to_string(rank()) + ", is not in the list; only members call it");
   }
   auto backend = impl_->backend().subgroup(ranks, impl_->timeout());
   if (!backend.ok()) return backend.status();

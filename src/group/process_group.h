@@ -36,7 +36,7 @@ struct Work::State {
 
 struct Prepared::State {
   std::shared_ptr<ProcessGroup::Impl> group;
-  Operation operation;       // owns the lists that `request` was made from
+  Operation operation;  // owns the lists that `request` was made from
   backend::Request request;
 };
 

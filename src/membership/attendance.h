@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Who has come how far: what this rank began last, and what the others told about themselves. It is what answers "who is late?"
-// and "what did they call?" between hosts. Plain data behind one mutex; knows no clock and no connection.
+// Who has come how far: what this rank began last, and what the others told about themselves. It is what answers "who
+// is late?" and "what did they call?" between hosts. Plain data behind one mutex; knows no clock and no connection.
 #pragma once
 
 #include <cstdint>

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The control channel of a group: small frames between any two members over connections of their own, so that bulk data can
-// neither delay them nor be confused with them. One service thread a process reads all groups' control connections and
-// calls the handlers; it sleeps when nothing comes. Local peers are connected by Unix sockets and can pass descriptors.
+// The control channel of a group: small frames between any two members over connections of their own, so that bulk data
+// can neither delay them nor be confused with them. One service thread a process reads all groups' control connections
+// and calls the handlers; it sleeps when nothing comes. Local peers are connected by Unix sockets and can pass
+// descriptors.
 #pragma once
 
 #include <cstdint>
@@ -17,15 +18,15 @@
 namespace regroup::net {
 
 enum class ControlKind : uint8_t {
-  state = 1,        // what the sender last began: sequence, signature
-  ask = 2,          // please send your state
-  notice = 3,       // an operation failed for all: sequence, code, text
-  abort = 4,        // the sender aborted the group
-  lost = 5,         // the sender saw that a rank died
+  state = 1,              // what the sender last began: sequence, signature
+  ask = 2,                // please send your state
+  notice = 3,             // an operation failed for all: sequence, code, text
+  abort = 4,              // the sender aborted the group
+  lost = 5,               // the sender saw that a rank died
   descriptor_wanted = 6,  // a mapped segment's descriptor, by id
   descriptor = 7,         // the answer, with the descriptor attached (or without: no such segment)
   segment_freed = 8,
-  leave = 9,        // an orderly end follows
+  leave = 9,  // an orderly end follows
 };
 
 class Control {
@@ -33,20 +34,23 @@ class Control {
   static constexpr uint32_t kMaxPayload = 4096;  // bytes; longer frames from a peer end the connection
 
   // Called on the service thread; must not block. `descriptor` is invalid where none came along.
-  using Handler = std::function<void(Rank from, ControlKind kind, std::span<const std::byte> payload, base::Fd descriptor)>;
-  // Called once a peer, on the service thread: the connection ended. `orderly`: the peer said `leave` (which no handler sees).
+  using Handler =
+      std::function<void(Rank from, ControlKind kind, std::span<const std::byte> payload, base::Fd descriptor)>;
+  // Called once a peer, on the service thread: the connection ended. `orderly`: the peer said `leave` (which no handler
+  // sees).
   using Closed = std::function<void(Rank peer, bool orderly)>;
 
-  // Says `leave`, flushes for at most 1 s, closes; no handler runs afterwards. From any thread, a handler included (which
-  // then flushes only what fits at once). The child of a fork has no connections: there `send` fails and this does nothing.
+  // Says `leave`, flushes for at most 1 s, closes; no handler runs afterwards. From any thread, a handler included
+  // (which then flushes only what fits at once). The child of a fork has no connections: there `send` fails and this
+  // does nothing.
   virtual ~Control() = default;
 
-  // Starts calling the handlers. Where the service thread cannot be had (no descriptors, no threads), every peer is Closed
-  // at once, from here.
+  // Starts calling the handlers. Where the service thread cannot be had (no descriptors, no threads), every peer is
+  // Closed at once, from here.
   virtual void start(Handler handler, Closed closed) = 0;
 
-  // Queues a frame; any thread; never blocks. False: the connection is gone, or the bounded queue to a peer that does not
-  // read is full. `descriptor` (optional, local peers only) is duplicated.
+  // Queues a frame; any thread; never blocks. False: the connection is gone, or the bounded queue to a peer that does
+  // not read is full. `descriptor` (optional, local peers only) is duplicated.
   virtual bool send(Rank peer, ControlKind kind, std::span<const std::byte> payload, int descriptor = -1) = 0;
 
   // The process at the other end as the kernel tells (SO_PEERCRED), 0 where unknown.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where a group's driver sleeps: one epoll instance with a doorbell (an eventfd, which peers on the same host hold too) and
-// whatever sockets the transports add. One way to sleep, whatever is being waited for.
+// Where a group's driver sleeps: one epoll instance with a doorbell (an eventfd, which peers on the same host hold too)
+// and whatever sockets the transports add. One way to sleep, whatever is being waited for.
 #pragma once
 
 #include "base/clock.h"

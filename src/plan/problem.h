@@ -36,8 +36,8 @@ struct Problem {
   // How many elements a pipelined planner moves at a time, at least 1. An agreed fact.
   uint64_t block = 65536;
 
-  // A copy of this problem as `other` sees it; for the verifier and for pricing. all_to_all and unknown gather and scatter
-  // counts can't be derived: those keep this rank's.
+  // A copy of this problem as `other` sees it; for the verifier and for pricing. all_to_all and unknown gather and
+  // scatter counts can't be derived: those keep this rank's.
   Problem seen_by(Rank other) const {
     Problem copy = *this;
     copy.rank = other;

@@ -172,7 +172,8 @@ void Schedule::begin_member(uint16_t member) {
 }
 
 std::string_view name(StepKind kind) {
-  constexpr std::string_view names[] = {"copy", "reduce", "send", "receive", "receive_reduce", "get", "get_reduce", "notify", "await"};
+  constexpr std::string_view names[] = {"copy", "reduce",     "send",   "receive", "receive_reduce",
+                                        "get",  "get_reduce", "notify", "await"};
   return static_cast<size_t>(kind) < std::size(names) ? names[static_cast<size_t>(kind)] : "?";
 }
 
@@ -193,14 +194,16 @@ std::string describe(const Schedule& schedule, const Step& step) {
   std::string text(name(step.kind));
   if (step.member != 0) text += " member " + std::to_string(step.member);
   if (step.kind == StepKind::notify) return text + " mark " + std::to_string(step.mark);
-  if (step.kind == StepKind::await) return text + " rank " + std::to_string(step.peer) + " mark " + std::to_string(step.mark);
+  if (step.kind == StepKind::await)
+    return text + " rank " + std::to_string(step.peer) + " mark " + std::to_string(step.mark);
   for (const Source& source : schedule.sources(step)) {
     text += ' ';
     if (source.rank != schedule.rank()) text += "rank " + std::to_string(source.rank) + ' ';
     text += to_string(source.slice);
   }
   if (step.kind == StepKind::send) return text + " → rank " + std::to_string(step.peer);
-  if (step.kind == StepKind::receive || step.kind == StepKind::receive_reduce) text += " rank " + std::to_string(step.peer);
+  if (step.kind == StepKind::receive || step.kind == StepKind::receive_reduce)
+    text += " rank " + std::to_string(step.peer);
   text += " → " + to_string(step.to);
   if (step.finish) text += " finish";
   return text;

@@ -18,8 +18,8 @@ using StepIndex = uint32_t;
 inline constexpr StepIndex kNoStep = std::numeric_limits<StepIndex>::max();
 inline constexpr Rank kNoRank = std::numeric_limits<Rank>::max();
 
-// What a rank publishes by `notify` and others `await`: rises from 1. kDone, the greatest, says "I read no peer's memory
-// any more in this operation".
+// What a rank publishes by `notify` and others `await`: rises from 1. kDone, the greatest, says "I read no peer's
+// memory any more in this operation".
 using Mark = uint32_t;
 inline constexpr Mark kDone = (1u << 24) - 1;
 
@@ -47,7 +47,8 @@ enum class StepKind : uint8_t {
 //   all_to_all               input `size` parts · output `size` parts
 // Scratch is one part of `scratch_count` elements, private to the operation, and readable by peers like the others.
 // In place means that memory is shared: input = output (all_reduce, reduce, broadcast), input = output part `rank`
-// (gather, all_gather), output = input part `rank` (scatter, reduce_scatter), input part r = output part r (all_to_all).
+// (gather, all_gather), output = input part `rank` (scatter, reduce_scatter), input part r = output part r
+// (all_to_all).
 enum class Space : uint8_t { input, output, scratch };
 
 // `count` elements from element `offset` of part `part`, running on into the following parts where the part ends. So
@@ -77,7 +78,7 @@ struct Range {
 
 struct Step {
   StepKind kind = StepKind::copy;
-  bool finish = false;          // reductions: every contribution is in; apply what the operator does last (average: divide)
+  bool finish = false;  // reductions: every contribution is in; apply what the operator does last (average: divide)
   bool received_first = false;  // receive_reduce: the order of the operands
   uint16_t member = 0;          // of a batch: which operation's spaces, type and operator; 0 otherwise
   Rank peer = kNoRank;          // send, receive, receive_reduce, await
@@ -93,9 +94,9 @@ using After = std::initializer_list<StepIndex>;
 
 // Steps may run in any order and at the same time as far as `after` allows; every step's dependencies have lower
 // indices. A `get` may start when the peer has entered the operation (its input is there); what the peer itself writes
-// must be awaited. The k-th send from A to B matches the k-th receive at B from A, in the order in which they were added.
-// A rank may return when its steps are done: a schedule in which peers read this rank's memory therefore ends with
-// `await(reader, kDone)` for each of them.
+// must be awaited. The k-th send from A to B matches the k-th receive at B from A, in the order in which they were
+// added. A rank may return when its steps are done: a schedule in which peers read this rank's memory therefore ends
+// with `await(reader, kDone)` for each of them.
 class Schedule {
  public:
   explicit Schedule(Rank rank = 0, Rank size = 1) : rank_(rank), size_(size) {}
@@ -103,16 +104,20 @@ class Schedule {
   Rank rank() const { return rank_; }
   Rank size() const { return size_; }
   const std::vector<Step>& steps() const { return steps_; }
-  std::span<const Source> sources(const Step& step) const { return {sources_.data() + step.sources.begin, step.sources.count}; }
-  std::span<const StepIndex> after(const Step& step) const { return {after_.data() + step.after.begin, step.after.count}; }
+  std::span<const Source> sources(const Step& step) const {
+    return {sources_.data() + step.sources.begin, step.sources.count};
+  }
+  std::span<const StepIndex> after(const Step& step) const {
+    return {after_.data() + step.after.begin, step.after.count};
+  }
   // Elements of scratch that member `member` needs.
   uint64_t scratch_count(uint16_t member = 0) const { return member < scratch_.size() ? scratch_[member] : 0; }
   uint16_t members() const { return static_cast<uint16_t>(scratch_.size()); }
   // Whether it needs a transport that reads peers' memory.
   bool one_sided() const { return one_sided_; }
 
-  // --- for planners only. Each returns the new step's index; copies, gets, sends and receives of nothing return kNoStep
-  // and add nothing (both sides know the count, so both leave it out), except where said.
+  // --- for planners only. Each returns the new step's index; copies, gets, sends and receives of nothing return
+  // kNoStep and add nothing (both sides know the count, so both leave it out), except where said.
   StepIndex copy(Slice from, Slice to, After after = {});
   StepIndex reduce(std::span<const Source> sources, Slice to, bool finish, After after = {});
   StepIndex send(Rank to, Slice from, After after = {});

@@ -27,7 +27,8 @@ Topology Topology::uniform(Rank hosts, Rank per_host) {
 }
 
 bool Topology::even() const {
-  return std::all_of(members_.begin(), members_.end(), [this](const auto& m) { return m.size() == members_[0].size(); });
+  return std::all_of(members_.begin(), members_.end(),
+                     [this](const auto& m) { return m.size() == members_[0].size(); });
 }
 
 }  // namespace regroup::plan

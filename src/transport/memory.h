@@ -15,8 +15,8 @@ struct Segment {
   uint64_t bytes = 0;
 };
 
-// One space (input, output or scratch) of one operation: `parts` parts, either one after the other from `base` and all of
-// `part_bytes` bytes, or where `list` says. Reading through an input's view never writes.
+// One space (input, output or scratch) of one operation: `parts` parts, either one after the other from `base` and all
+// of `part_bytes` bytes, or where `list` says. Reading through an input's view never writes.
 struct SpaceMemory {
   std::byte* base = nullptr;
   uint64_t part_bytes = 0;
@@ -35,8 +35,8 @@ struct SpaceMemory {
     return list == nullptr ? Segment{base + index * part_bytes, part_bytes} : list[index];
   }
 
-  // Calls visit(std::byte* data, uint64_t bytes) for each contiguous piece of `bytes` bytes from byte `offset` of `part`,
-  // running on into the following parts.
+  // Calls visit(std::byte* data, uint64_t bytes) for each contiguous piece of `bytes` bytes from byte `offset` of
+  // `part`, running on into the following parts.
   template <typename Visit>
   void pieces(uint32_t part, uint64_t offset, uint64_t bytes, Visit visit) const {
     if (list == nullptr) {

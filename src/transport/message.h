@@ -46,8 +46,8 @@ struct Message {
   // Set by the poster.
   Rank peer = 0;
   MessageKey key;
-  uint64_t fingerprint = 0;  // both sides must agree
-  uint64_t bytes = 0;        // sum of the segments; both sides must agree
+  uint64_t fingerprint = 0;           // both sides must agree
+  uint64_t bytes = 0;                 // sum of the segments; both sides must agree
   std::span<const Segment> segments;  // points to `single`, or to memory that outlives the message
   Segment single;
   const Folding* folding = nullptr;  // receives only: fold what arrives into the segments instead of overwriting them

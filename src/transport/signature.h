@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a rank called: compared between ranks before data counts, and printed when they disagree. Plain data, fixed size, so
-// that it can lie in shared memory and travel in frames.
+// What a rank called: compared between ranks before data counts, and printed when they disagree. Plain data, fixed
+// size, so that it can lie in shared memory and travel in frames.
 #pragma once
 
 #include <cstdint>
@@ -14,11 +14,11 @@ struct Signature {
   Collective collective = Collective::barrier;
   DataType type = DataType::uint8;
   ReduceOp::Kind op = ReduceOp::Kind::sum;
-  uint8_t flags = 0;         // options that must agree: see below
-  Rank root = 0;             // 0 for collectives without one
-  uint64_t count = 0;        // elements, where all ranks must name the same number; 0 where sizes may differ by pair
-  uint64_t counts_hash = 0;  // of the counts of all parts, where all ranks know them; else 0
-  uint64_t factor_bits = 0;  // premultiplied_sum: the factor's bits
+  uint8_t flags = 0;          // options that must agree: see below
+  Rank root = 0;              // 0 for collectives without one
+  uint64_t count = 0;         // elements, where all ranks must name the same number; 0 where sizes may differ by pair
+  uint64_t counts_hash = 0;   // of the counts of all parts, where all ranks know them; else 0
+  uint64_t factor_bits = 0;   // premultiplied_sum: the factor's bits
   uint64_t options_hash = 0;  // algorithm asked for, members of a batch
 
   static constexpr uint8_t kReproducible = 1, kAtomic = 2, kCountsKnown = 4;

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// The seam between wires. A transport moves bytes among the members of one group in one epoch: messages between any two, and,
-// where it offers them, reads of a peer's memory. It knows nothing of schedules, backends or what the bytes mean.
+// The seam between wires. A transport moves bytes among the members of one group in one epoch: messages between any
+// two, and, where it offers them, reads of a peer's memory. It knows nothing of schedules, backends or what the bytes
+// mean.
 //
-// Threads: one driver at a time calls everything here but `wake`. Nothing blocks except Waker::sleep (net/waker.h), which
-// the driver calls between `prepare_sleep` and `woke`.
+// Threads: one driver at a time calls everything here but `wake`. Nothing blocks except Waker::sleep (net/waker.h),
+// which the driver calls between `prepare_sleep` and `woke`.
 #pragma once
 
 #include <cstdint>
@@ -19,14 +20,14 @@
 
 namespace regroup::transport {
 
-// How a rank opens a collective operation: what it called, and where its memory lies so that peers can read it. The views
-// stay valid until `end`.
+// How a rank opens a collective operation: what it called, and where its memory lies so that peers can read it. The
+// views stay valid until `end`.
 struct Opening {
   uint64_t sequence = 0;  // from 1, rises by one with each operation of the group
   Signature signature;
   std::span<const MemberMemory> members;
-  // Sizes that may differ by pair (all_to_all; gather and scatter without agreed counts): bytes this rank will give to and
-  // take from each rank; empty where sizes follow from the signature.
+  // Sizes that may differ by pair (all_to_all; gather and scatter without agreed counts): bytes this rank will give to
+  // and take from each rank; empty where sizes follow from the signature.
   std::span<const uint64_t> gives;
   std::span<const uint64_t> takes;
 };
@@ -67,29 +68,31 @@ class Transport {
   virtual Gathering gathered(Conflict* conflict) = 0;
   // The operation is over for this rank; its views are no longer valid.
   virtual void end() = 0;
-  // Marks the operation withdrawn: nothing that a peer reads of this rank's memory from now on counts. Before an error is
-  // returned to the caller.
+  // Marks the operation withdrawn: nothing that a peer reads of this rank's memory from now on counts. Before an error
+  // is returned to the caller.
   virtual void withdraw() = 0;
 
   // --- one-sided steps, between gathered() == complete and end()
-  virtual Located locate(Rank peer, uint16_t member, plan::Space space, uint32_t part, uint64_t offset, uint64_t bytes) = 0;
+  virtual Located locate(Rank peer, uint16_t member, plan::Space space, uint32_t part, uint64_t offset,
+                         uint64_t bytes) = 0;
   // Copies from a peer's memory that is not mapped. False: the peer is gone or refuses.
   virtual bool read(Rank peer, uint64_t address, std::byte* to, uint64_t bytes) = 0;
   // After a block was read: whether it counts. False once the peer has withdrawn the current operation.
   virtual bool counts(Rank peer) = 0;
   virtual void notify(plan::Mark mark) = 0;
   virtual bool notified(Rank peer, plan::Mark mark) = 0;
-  // Memory that peers can read directly, for scratch; at least `bytes`, 64-byte aligned; the same pages from call to call
-  // where possible. nullptr: there is none to be had. Valid until the next call.
+  // Memory that peers can read directly, for scratch; at least `bytes`, 64-byte aligned; the same pages from call to
+  // call where possible. nullptr: there is none to be had. Valid until the next call.
   virtual std::byte* scratch(uint64_t bytes) = 0;
 
   // --- messages
   virtual void post_send(Message& message) = 0;
   virtual void post_receive(Message& message) = 0;
-  // After it returns, the transport no longer touches the message or its memory. State becomes `cancelled` unless finished.
+  // After it returns, the transport no longer touches the message or its memory. State becomes `cancelled` unless
+  // finished.
   virtual void cancel(Message& message) = 0;
-  // A receive from any rank: the lowest rank from which a pairwise message of this tag and of the right key has arrived or
-  // been announced; kNoRank: none yet. `sequences[r]`: the pairwise sequence expected from rank r.
+  // A receive from any rank: the lowest rank from which a pairwise message of this tag and of the right key has arrived
+  // or been announced; kNoRank: none yet. `sequences[r]`: the pairwise sequence expected from rank r.
   virtual Rank announced(uint32_t tag, std::span<const uint64_t> sequences) = 0;
 
   // Moves what can be moved. True if anything did.
@@ -102,7 +105,8 @@ class Transport {
   // --- eager: operations of few bytes, whose whole input travels with the arrival. 0: not offered.
   virtual uint64_t eager_limit() const { return 0; }
   // Begins an operation with `bytes` bytes of payload, gathered from `payload`.
-  virtual void begin_eager(uint64_t sequence, const Signature& signature, uint64_t fingerprint, const SpaceMemory& payload) {
+  virtual void begin_eager(uint64_t sequence, const Signature& signature, uint64_t fingerprint,
+                           const SpaceMemory& payload) {
     (void)sequence, (void)signature, (void)fingerprint, (void)payload;
   }
   // The payload of `peer` at that sequence; nullptr: not there yet. `*theirs` is its fingerprint. Valid until this rank

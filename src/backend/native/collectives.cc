@@ -78,7 +78,8 @@ Status NativeBackend::activate(Job& job) {
   return begin_planned(job);
 }
 
-// Whether the operation is of so few bytes that every rank's input travels with its arrival: a decision from agreed facts.
+// Whether the operation is of so few bytes that every rank's input travels with its arrival: a decision from agreed
+// facts.
 bool NativeBackend::eager(const Request& request) const {
   const uint64_t limit = transport_->eager_limit();
   if (limit == 0 || request.collective == Collective::batch) return false;
@@ -175,9 +176,10 @@ void NativeBackend::bind_memory(Job& job, const Plan& plan) {
 
 namespace {
 
-// What this rank gives to and takes from each, where that may differ by pair. Members of a batch add up with weights, so that
-// sums are equal where all sizes are.
-bool add_pair_sizes(const Request& request, Rank rank, uint64_t weight, std::vector<uint64_t>* gives, std::vector<uint64_t>* takes) {
+// What this rank gives to and takes from each, where that may differ by pair. Members of a batch add up with weights,
+// so that sums are equal where all sizes are.
+bool add_pair_sizes(const Request& request, Rank rank, uint64_t weight, std::vector<uint64_t>* gives,
+                    std::vector<uint64_t>* takes) {
   const uint64_t width = size_of(request.type) * weight;
   switch (request.collective) {
     case Collective::all_to_all:
@@ -219,10 +221,11 @@ Status NativeBackend::begin_planned(Job& job) {
   plan_ = *plan;
   bind_memory(job, *plan_);
   for (size_t i = 0; i < bindings_.size(); ++i) {
-    if (plan_->program.schedule().scratch_count(static_cast<uint16_t>(i)) > 0 && bindings_[i].memory.spaces[2].base == nullptr) {
+    if (plan_->program.schedule().scratch_count(static_cast<uint16_t>(i)) > 0 &&
+        bindings_[i].memory.spaces[2].base == nullptr) {
       // The others are waiting for this rank by now: it has to tell them.
-      Status status(StatusCode::resource_exhausted, "no memory for the scratch of " + to_string(job.signature_), {facts_.rank},
-                    1, job.sequence_);
+      Status status(StatusCode::resource_exhausted, "no memory for the scratch of " + to_string(job.signature_),
+                    {facts_.rank}, 1, job.sequence_);
       break_group(Status(StatusCode::io_error, status.message(), {facts_.rank}, 1, job.sequence_), true);
       return status;
     }
@@ -255,9 +258,10 @@ bool NativeBackend::advance_gathering(Job& job) {
       conflict_found(job);
       return true;
     case Gathering::failed:
-      break_group(Status(StatusCode::internal, "a rank went on without this one at operation " + std::to_string(job.sequence_), {},
-                         1, job.sequence_),
-                  true);
+      break_group(
+          Status(StatusCode::internal, "a rank went on without this one at operation " + std::to_string(job.sequence_),
+                 {}, 1, job.sequence_),
+          true);
       return true;
   }
   return moved;
@@ -298,10 +302,11 @@ bool NativeBackend::advance_running(Job& job) {
       return true;
     }
     case executor::Execution::Outcome::lost:
-      break_group(Status(StatusCode::peer_lost,
-                         "rank " + std::to_string(execution_.lost_rank()) + " was lost: its memory can no longer be read",
-                         {execution_.lost_rank()}, 1, job.sequence_),
-                  true);
+      break_group(
+          Status(StatusCode::peer_lost,
+                 "rank " + std::to_string(execution_.lost_rank()) + " was lost: its memory can no longer be read",
+                 {execution_.lost_rank()}, 1, job.sequence_),
+          true);
       return true;
     case executor::Execution::Outcome::withdrawn:
       job.phase_ = Phase::withdrawn;
@@ -334,8 +339,8 @@ bool NativeBackend::settle_conflict(Job& job) {
       return false;
     }
   }
-  Status status(StatusCode::mismatch, describe_conflict(job, conflict.second_known, conflict.second_signature), conflict.differ, 1,
-                job.sequence_);
+  Status status(StatusCode::mismatch, describe_conflict(job, conflict.second_known, conflict.second_signature),
+                conflict.differ, 1, job.sequence_);
   if (!all_local_) tell_status(status, job.sequence_);
   end_collective(job, std::move(status));
   return true;

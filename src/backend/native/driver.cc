@@ -9,8 +9,8 @@ namespace regroup::backend::native {
 
 namespace {
 
-// With a core for every rank a peer's answer is under a microsecond away: spin for some. With more ranks than cores the peer
-// may need this core: yield at once.
+// With a core for every rank a peer's answer is under a microsecond away: spin for some. With more ranks than cores the
+// peer may need this core: yield at once.
 constexpr int kSpins = 2000;
 constexpr int kSpinsOversubscribed = 20;
 // Yields before sleeping; a yield costs from some 0.1 µs (nobody else wants the core) up.
@@ -102,7 +102,8 @@ bool NativeBackend::sleep_until(base::Time until) {
     return false;
   }
   for (const auto* jobs : {&pairwise_}) {
-    for (const Job* job : *jobs) until = std::min({until, job->deadline_, all_local_ ? job->deadline_ : job->next_question_});
+    for (const Job* job : *jobs)
+      until = std::min({until, job->deadline_, all_local_ ? job->deadline_ : job->next_question_});
   }
   for (const Job* job : collectives_) {
     until = std::min({until, job->deadline_, all_local_ ? job->deadline_ : job->next_question_});

@@ -5,14 +5,16 @@ namespace regroup::backend::native {
 
 namespace {
 
-// The keys of one exchange: "<name>/<round>/<rank>". `round` counts this rank's exchanges under that name, which are as many
-// on every rank. The last rank to have read everything deletes the keys.
+// The keys of one exchange: "<name>/<round>/<rank>". `round` counts this rank's exchanges under that name, which are as
+// many on every rank. The last rank to have read everything deletes the keys.
 struct Meeting {
   std::shared_ptr<Store> store;
   std::string name;
   Rank rank, size;
 
-  std::string key(int64_t round, Rank of) const { return name + "/" + std::to_string(round) + "/" + std::to_string(of); }
+  std::string key(int64_t round, Rank of) const {
+    return name + "/" + std::to_string(round) + "/" + std::to_string(of);
+  }
 
   Status late(int64_t round, base::Duration waited) const {
     std::vector<Rank> missing;
@@ -27,7 +29,8 @@ struct Meeting {
     return Status(StatusCode::timeout,
                   "joining \"" + name + "\": " + std::to_string(missing.size()) + " of " + std::to_string(size) +
                       " ranks did not come within " +
-                      std::to_string(std::chrono::duration_cast<std::chrono::milliseconds>(waited).count()) + " ms: " + text,
+                      std::to_string(std::chrono::duration_cast<std::chrono::milliseconds>(waited).count()) +
+                      " ms: " + text,
                   missing);
   }
 

@@ -16,7 +16,8 @@ namespace regroup::backend::native {
 // The texts by rank; `timeout` names the ranks that did not come. Called on every rank the same number of times.
 using Exchange = std::function<Result<std::vector<std::string>>(const std::string& mine, base::Time deadline)>;
 
-// Through a store. `name` tells this meeting from others that use the same store; meetings of one name may follow each other.
+// Through a store. `name` tells this meeting from others that use the same store; meetings of one name may follow each
+// other.
 Exchange exchange_through(std::shared_ptr<Store> store, std::string name, Rank rank, Rank size);
 
 }  // namespace regroup::backend::native

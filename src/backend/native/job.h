@@ -16,22 +16,22 @@ namespace regroup::backend::native {
 
 class NativeBackend;
 
-// Owned by the caller's stack (`run`) or shared by the backend and the Pending's holders (`start`). The fields up to the line
-// belong to the driver once the job was handed to it; `done_` and what follows are guarded by the backend's mutex.
+// Owned by the caller's stack (`run`) or shared by the backend and the Pending's holders (`start`). The fields up to
+// the line belong to the driver once the job was handed to it; `done_` and what follows are guarded by the backend's
+// mutex.
 class Job final : public Pending {
  public:
   enum class Phase : uint8_t {
     queued,
     eager,
-    gathering,   // waiting until all have begun and called the same
+    gathering,  // waiting until all have begun and called the same
     running,
     conflicted,  // ranks called different things; waiting for the other's signature, for the message
     withdrawn,   // a peer took its memory back; waiting to hear why
   };
 
   Job(NativeBackend& backend, const Request& request) : backend_(backend), request_(&request) {}
-  Job(NativeBackend& backend, Request&& request)
-      : backend_(backend), owned_(std::move(request)), request_(&owned_) {}
+  Job(NativeBackend& backend, Request&& request) : backend_(backend), owned_(std::move(request)), request_(&owned_) {}
 
   const Request& request() const { return *request_; }
   bool collective() const { return !point_to_point(request_->collective); }
@@ -51,11 +51,11 @@ class Job final : public Pending {
   std::shared_ptr<Job> self_;  // while the backend works on a started job
 
   Phase phase_ = Phase::queued;
-  uint64_t sequence_ = 0;        // collectives
-  bool timed_ = false;           // whether `began_` and `deadline_` are set: the clock is read only when it has to be
+  uint64_t sequence_ = 0;  // collectives
+  bool timed_ = false;     // whether `began_` and `deadline_` are set: the clock is read only when it has to be
   base::Time began_{};
   base::Time deadline_{};
-  base::Time next_question_{};   // when to ask the others next where they are
+  base::Time next_question_{};  // when to ask the others next where they are
   base::Duration question_pause_{};
   transport::Signature signature_;
   transport::Conflict conflict_;

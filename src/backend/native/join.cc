@@ -42,15 +42,17 @@ struct Contact {
 
   std::string to_text() const {
     std::ostringstream text;
-    text << "regroup " << version << ' ' << host << ' ' << wires << ' ' << pid << ' ' << process << ' ' << segment << ' ' << bell
-         << ' ' << probe << ' ' << probe_word << ' ' << nonce << ' ' << tcp << ' ' << (unix_name.empty() ? "-" : unix_name);
+    text << "regroup " << version << ' ' << host << ' ' << wires << ' ' << pid << ' ' << process << ' ' << segment
+         << ' ' << bell << ' ' << probe << ' ' << probe_word << ' ' << nonce << ' ' << tcp << ' '
+         << (unix_name.empty() ? "-" : unix_name);
     return text.str();
   }
   static bool parse(const std::string& text, Contact* contact) {
     std::istringstream in(text);
     std::string magic;
-    in >> magic >> contact->version >> contact->host >> contact->wires >> contact->pid >> contact->process >> contact->segment >>
-        contact->bell >> contact->probe >> contact->probe_word >> contact->nonce >> contact->tcp >> contact->unix_name;
+    in >> magic >> contact->version >> contact->host >> contact->wires >> contact->pid >> contact->process >>
+        contact->segment >> contact->bell >> contact->probe >> contact->probe_word >> contact->nonce >> contact->tcp >>
+        contact->unix_name;
     if (contact->unix_name == "-") contact->unix_name.clear();
     return !in.fail() && magic == "regroup";
   }
@@ -97,7 +99,10 @@ unsigned cores() {
 class NativeBackend::Joining {
  public:
   Joining(const NativeOptions& options, const Exchange& exchange)
-      : options_(options), exchange_(exchange), deadline_(base::deadline_after(options.timeout)), backend_(new NativeBackend(options)) {}
+      : options_(options),
+        exchange_(exchange),
+        deadline_(base::deadline_after(options.timeout)),
+        backend_(new NativeBackend(options)) {}
 
   Result<std::shared_ptr<Backend>> run() {
     using Step = Status (Joining::*)();
@@ -109,8 +114,8 @@ class NativeBackend::Joining {
   }
 
  private:
-  // Descriptors that come while joining, before the transport can take them. Shared with the service thread, which may still
-  // look at it when joining is over.
+  // Descriptors that come while joining, before the transport can take them. Shared with the service thread, which may
+  // still look at it when joining is over.
   struct Inbox {
     std::mutex mutex;
     std::condition_variable changed;
@@ -170,7 +175,8 @@ class NativeBackend::Joining {
     return Status();
   }
 
-  // Contacts are told before it is known who is local, so the control segment is made first; it goes again where nobody is.
+  // Contacts are told before it is known who is local, so the control segment is made first; it goes again where nobody
+  // is.
   Status meet() {
     if (options_.wires != Wires::tcp) {
       transport::shm::ShmOptions shm;
@@ -200,10 +206,13 @@ class NativeBackend::Joining {
       Contact contact;
       const std::string& text = (*texts)[rank];
       const std::string who = "rank " + std::to_string(rank);
-      if (!Contact::parse(text, &contact)) return Status(StatusCode::io_error, who + " published no contact: \"" + text + "\"", {rank});
+      if (!Contact::parse(text, &contact))
+        return Status(StatusCode::io_error, who + " published no contact: \"" + text + "\"", {rank});
       if (contact.version != kWireVersion) {
-        return Status(StatusCode::io_error, who + " runs another version of regroup: wire version " + std::to_string(contact.version) +
-                                                ", here " + std::to_string(kWireVersion), {rank});
+        return Status(StatusCode::io_error,
+                      who + " runs another version of regroup: wire version " + std::to_string(contact.version) +
+                          ", here " + std::to_string(kWireVersion),
+                      {rank});
       }
       if (contact.wires != mine_.wires) {
         return Status(StatusCode::invalid_argument, who + " asked for another transport than this rank", {rank});
@@ -273,7 +282,8 @@ class NativeBackend::Joining {
         return status;
       }
       const int pid = backend_->control_->pid_of(rank) > 0 ? backend_->control_->pid_of(rank) : contact.pid;
-      if (Status status = backend_->shm_->attach(rank, pid, contact.process, contact.segment, segment, std::move(bell)); !status.ok()) {
+      if (Status status = backend_->shm_->attach(rank, pid, contact.process, contact.segment, segment, std::move(bell));
+          !status.ok()) {
         return status;
       }
     }
@@ -284,7 +294,8 @@ class NativeBackend::Joining {
     if (backend_->control_ == nullptr) return Status();
     NativeBackend* backend = backend_.get();
     backend_->control_->start(
-        [backend, inbox = inbox_](Rank from, net::ControlKind kind, std::span<const std::byte> payload, base::Fd descriptor) {
+        [backend, inbox = inbox_](Rank from, net::ControlKind kind, std::span<const std::byte> payload,
+                                  base::Fd descriptor) {
           if (kind == net::ControlKind::descriptor && inbox->keep(from, payload, &descriptor)) return;
           backend->heard(from, kind, payload, std::move(descriptor));
         },
@@ -306,15 +317,19 @@ class NativeBackend::Joining {
     while (true) {
       for (auto& [from, id, fd] : inbox_->came) {
         if (from != rank) continue;
-        if (id == segment && !segment_fd->valid()) *segment_fd = std::move(fd);
-        else if (id == kBell && !bell->valid()) *bell = std::move(fd);
+        if (id == segment && !segment_fd->valid())
+          *segment_fd = std::move(fd);
+        else if (id == kBell && !bell->valid())
+          *bell = std::move(fd);
       }
       if (segment_fd->valid() && bell->valid()) return Status();
       for (const Rank gone : inbox_->gone) {
-        if (gone == rank) return Status(StatusCode::peer_lost, "rank " + std::to_string(rank) + " was lost while joining", {rank});
+        if (gone == rank)
+          return Status(StatusCode::peer_lost, "rank " + std::to_string(rank) + " was lost while joining", {rank});
       }
       if (inbox_->changed.wait_until(lock, deadline_) == std::cv_status::timeout) {
-        return Status(StatusCode::timeout, "joining: rank " + std::to_string(rank) + " did not pass its shared memory in time", {rank});
+        return Status(StatusCode::timeout,
+                      "joining: rank " + std::to_string(rank) + " did not pass its shared memory in time", {rank});
       }
     }
   }
@@ -375,7 +390,8 @@ class NativeBackend::Joining {
     backend.oversubscribed_ = std::max(here.size(), on_this_machine) > cores();
     backend.description_ = "native over " + std::string(backend.transport_->name());
     if (backend.shm_ != nullptr && !reads) {
-      backend.description_ += " (cross-process reads refused on rank " + std::to_string(refused_.front()) + ": messages in two copies)";
+      backend.description_ +=
+          " (cross-process reads refused on rank " + std::to_string(refused_.front()) + ": messages in two copies)";
     }
     if (backend.shm_ != nullptr && !alone()) subscribe();
   }
@@ -383,15 +399,16 @@ class NativeBackend::Joining {
   // Peers drop their mappings of memory that is freed here.
   void subscribe() {
     NativeBackend* backend = backend_.get();
-    backend->freed_ticket_ = transport::shm::SegmentRegister::of_process().subscribe([backend](transport::shm::SegmentId segment) {
-      std::byte payload[sizeof segment];
-      std::memcpy(payload, &segment, sizeof segment);
-      for (Rank rank = 0; rank < backend->facts_.size; ++rank) {
-        if (rank != backend->facts_.rank && backend->facts_.topology.same_host(rank, backend->facts_.rank)) {
-          backend->control_->send(rank, net::ControlKind::segment_freed, payload);
-        }
-      }
-    });
+    backend->freed_ticket_ =
+        transport::shm::SegmentRegister::of_process().subscribe([backend](transport::shm::SegmentId segment) {
+          std::byte payload[sizeof segment];
+          std::memcpy(payload, &segment, sizeof segment);
+          for (Rank rank = 0; rank < backend->facts_.size; ++rank) {
+            if (rank != backend->facts_.rank && backend->facts_.topology.same_host(rank, backend->facts_.rank)) {
+              backend->control_->send(rank, net::ControlKind::segment_freed, payload);
+            }
+          }
+        });
   }
 
   const NativeOptions& options_;
@@ -420,18 +437,20 @@ void NativeBackend::stream_lost(Rank peer, const Status& status) {
 
 namespace {
 
-constexpr uint64_t kContactBytes = 1024;  // of each text that is exchanged through an existing group
+constexpr uint64_t kContactBytes = 1024;     // of each text that is exchanged through an existing group
 constexpr uint32_t kInternalTag = 1u << 31;  // set in tags that callers cannot use
 
 }  // namespace
 
 // The members meet through messages of this group: the first one collects the texts and hands them out.
-Result<std::shared_ptr<Backend>> NativeBackend::subgroup(const std::vector<Rank>& ranks, std::chrono::nanoseconds timeout) {
+Result<std::shared_ptr<Backend>> NativeBackend::subgroup(const std::vector<Rank>& ranks,
+                                                         std::chrono::nanoseconds timeout) {
   NativeOptions options = options_;
   options.size = static_cast<Rank>(ranks.size());
   options.timeout = timeout;
   options.rank = static_cast<Rank>(std::find(ranks.begin(), ranks.end(), facts_.rank) - ranks.begin());
-  const uint32_t tag = kInternalTag | static_cast<uint32_t>(base::hash_bytes(ranks.data(), ranks.size() * sizeof(Rank)) >> 33);
+  const uint32_t tag =
+      kInternalTag | static_cast<uint32_t>(base::hash_bytes(ranks.data(), ranks.size() * sizeof(Rank)) >> 33);
   const auto transfer = [&](Collective collective, Rank peer, std::string* text, base::Time deadline) {
     Request request;
     request.collective = collective;

@@ -17,7 +17,11 @@ constexpr auto kLinger = std::chrono::seconds(1);
 }  // namespace
 
 NativeBackend::NativeBackend(const NativeOptions& options)
-    : options_(options), attendance_(options.size), plans_(GroupFacts()), stream_ended_(options.size), left_(options.size) {
+    : options_(options),
+      attendance_(options.size),
+      plans_(GroupFacts()),
+      stream_ended_(options.size),
+      left_(options.size) {
   facts_.rank = options.rank;
   facts_.size = options.size;
 }
@@ -28,7 +32,8 @@ NativeBackend::~NativeBackend() {
     const base::Time until = base::deadline_after(kLinger);
     while (outstanding_ > 0 && broken_.ok() && base::Clock::now() < until) changed_.wait_until(lock, until);
     closing_ = true;
-    if (outstanding_ > 0 && broken_.ok()) broken_ = Status(StatusCode::aborted, "the group was left while operations were running");
+    if (outstanding_ > 0 && broken_.ok())
+      broken_ = Status(StatusCode::aborted, "the group was left while operations were running");
     alarm_.store(true, std::memory_order_release);
     changed_.notify_all();
   }
@@ -40,10 +45,8 @@ NativeBackend::~NativeBackend() {
   }
   if (freed_ticket_ != 0) transport::shm::SegmentRegister::of_process().unsubscribe(freed_ticket_);
   if (control_ != nullptr) {
-    const uint64_t last = begun_;
-    std::byte payload[sizeof last];
-    std::memcpy(payload, &last, sizeof last);
-    tell(net::ControlKind::leave, payload);
+    // How far this rank came: what it has begun, the others can still finish without it.
+    tell_progress();
     control_.reset();
   }
 }
@@ -53,7 +56,8 @@ Status NativeBackend::refusal_locked() {
   if (closing_) return Status(StatusCode::aborted, "the group was left");
   if (!late_mismatch_.ok()) return std::exchange(late_mismatch_, Status());
   if (outstanding_ >= kMostOutstanding) {
-    return Status(StatusCode::resource_exhausted, "more than " + std::to_string(kMostOutstanding) + " operations are under way");
+    return Status(StatusCode::resource_exhausted,
+                  "more than " + std::to_string(kMostOutstanding) + " operations are under way");
   }
   return Status();
 }

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // The native backend: runs schedules over shm, tcp, or both.
 //
-// One thread at a time drives a group: a caller that waits, or the group's progress thread where operations were started and
-// nobody waits. The driver alone touches the transports, the executions and the adopted jobs. Everybody else hands jobs over
-// under `mutex_` and rings the waker. The control channel's service thread only records what it heard (under `mutex_`, or in
-// Attendance), raises `alarm_` and rings.
+// One thread at a time drives a group: a caller that waits, or the group's progress thread where operations were
+// started and nobody waits. The driver alone touches the transports, the executions and the adopted jobs. Everybody
+// else hands jobs over under `mutex_` and rings the waker. The control channel's service thread only records what it
+// heard (under `mutex_`, or in Attendance), raises `alarm_` and rings.
 //
-// Files: native_backend (calls in), driver (the loop), collectives and pairwise (what it drives), watch (what goes wrong), plans
-// (requests to programs), join (how members meet).
+// Files: native_backend (calls in), driver (the loop), collectives and pairwise (what it drives), watch (what goes
+// wrong), plans (requests to programs), join (how members meet).
 #pragma once
 
 #include <atomic>
@@ -114,6 +114,7 @@ class NativeBackend final : public Backend {
   void stream_lost(Rank peer, const Status& status);
   void tell(net::ControlKind kind, std::span<const std::byte> payload);
   void tell_status(const Status& status, uint64_t sequence);
+  void tell_progress();
   void tell_state(Rank to, uint64_t sequence);
   void break_group(const Status& status, bool tell_others);
   void attend_to_alarm();
@@ -128,9 +129,9 @@ class NativeBackend final : public Backend {
   NativeOptions options_;
   GroupFacts facts_;
   std::string description_;
-  bool all_local_ = false;         // every rank reads every line: nobody needs to be asked where it is
-  bool oversubscribed_ = false;    // more ranks on this host than cores: yield early
-  uint64_t probe_word_ = 0;        // what peers try to read
+  bool all_local_ = false;       // every rank reads every line: nobody needs to be asked where it is
+  bool oversubscribed_ = false;  // more ranks on this host than cores: yield early
+  uint64_t probe_word_ = 0;      // what peers try to read
 
   net::Waker waker_;
   std::unique_ptr<transport::shm::ShmTransport> shm_;
@@ -141,40 +142,40 @@ class NativeBackend final : public Backend {
   uint64_t freed_ticket_ = 0;
 
   // --- the driver's
-  std::deque<Job*> collectives_;   // the first one is being run
+  std::deque<Job*> collectives_;  // the first one is being run
   std::vector<Job*> pairwise_;
   PlanCache plans_;
   executor::Execution execution_;
   executor::Eager eager_;
-  std::shared_ptr<const Plan> plan_;        // of the running collective
+  std::shared_ptr<const Plan> plan_;  // of the running collective
   std::vector<executor::Binding> bindings_;
   std::vector<transport::MemberMemory> memories_;
   std::vector<transport::Segment> moved_input_;
   std::vector<uint64_t> gives_, takes_;
   std::unordered_map<uint64_t, uint64_t> pair_sequences_;
   std::vector<uint64_t> any_sequences_;
-  uint64_t begun_ = 0;                       // sequence of the last collective that was begun
-  std::vector<bool> stream_ended_;           // tcp: the peer's stream has ended
+  uint64_t begun_ = 0;              // sequence of the last collective that was begun
+  std::vector<bool> stream_ended_;  // tcp: the peer's stream has ended
 
   // --- shared
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   std::vector<Job*> incoming_;
   std::atomic<bool> has_incoming_ = false;
-  std::atomic<bool> alarm_ = false;          // broken_, notices_ or left_ changed
-  std::atomic<uint32_t> waiters_ = 0;        // threads that want to drive
-  std::atomic<uint64_t> finished_ = 0;       // sequence of the last collective that ended here
+  std::atomic<bool> alarm_ = false;     // broken_, notices_ or left_ changed
+  std::atomic<uint32_t> waiters_ = 0;   // threads that want to drive
+  std::atomic<uint64_t> finished_ = 0;  // sequence of the last collective that ended here
   bool driving_ = false;
   bool closing_ = false;
-  uint64_t issued_ = 0;                      // sequence of the last collective that was called
-  size_t outstanding_ = 0;                   // jobs not done
+  uint64_t issued_ = 0;     // sequence of the last collective that was called
+  size_t outstanding_ = 0;  // jobs not done
   Status broken_;
-  Status late_mismatch_;                     // told at the next call
-  std::map<uint64_t, Status> notices_;       // operations that others found to fail, by sequence; few
+  Status late_mismatch_;                       // told at the next call
+  std::map<uint64_t, Status> notices_;         // operations that others found to fail, by sequence; few
   std::vector<std::optional<uint64_t>> left_;  // ranks that left in order, and the last operation they had begun
   std::thread progress_;
 
-  std::unique_ptr<net::Control> control_;    // last: its handlers use everything above
+  std::unique_ptr<net::Control> control_;  // last: its handlers use everything above
 };
 
 }  // namespace regroup::backend::native

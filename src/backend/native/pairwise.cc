@@ -120,9 +120,11 @@ void NativeBackend::end_pair(Job& job) {
     return;
   }
   const std::string what = std::string(name(job.request().collective)) + " with tag " + std::to_string(message.key.tag);
-  std::string text = "rank " + std::to_string(facts_.rank) + " and rank " + std::to_string(message.peer) + " disagree on a message: ";
+  std::string text =
+      "rank " + std::to_string(facts_.rank) + " and rank " + std::to_string(message.peer) + " disagree on a message: ";
   if (message.bytes != message.other_bytes) {
-    text += what + " is of " + std::to_string(message.bytes) + " bytes here and of " + std::to_string(message.other_bytes) + " there";
+    text += what + " is of " + std::to_string(message.bytes) + " bytes here and of " +
+            std::to_string(message.other_bytes) + " there";
   } else {
     text += what + " is of " + std::string(name(job.request().type)) + " here and of another type there";
   }

@@ -88,7 +88,8 @@ Problem problem_of(const Request& request, const GroupFacts& facts) {
   problem.topology = facts.topology;
   problem.counts = request.counts;
   problem.receive_counts = request.receive_counts;
-  const bool has_parts = request.collective == Collective::all_gather || request.collective == Collective::reduce_scatter ||
+  const bool has_parts = request.collective == Collective::all_gather ||
+                         request.collective == Collective::reduce_scatter ||
                          request.collective == Collective::all_to_all;
   if (has_parts && request.equal) {
     problem.counts.assign(facts.size, request.count);
@@ -122,8 +123,9 @@ algorithms::Facts selection_facts(const Request& request, const Problem& problem
   algorithms::Facts selection;
   selection.one_sided_everywhere = facts.one_sided_everywhere;
   selection.one_sided_inside_hosts = facts.one_sided_inside_hosts;
-  selection.single_fold_needed = reduces(request.collective) && (request.reproducible || !reduction::partial_results_allowed(
-                                                                                              request.type, request.op.kind));
+  selection.single_fold_needed =
+      reduces(request.collective) &&
+      (request.reproducible || !reduction::partial_results_allowed(request.type, request.op.kind));
   selection.bytes = agreed_bytes(request, problem.size);
   return selection;
 }
@@ -132,12 +134,14 @@ namespace {
 
 Result<const Algorithm*> choose_for(const Request& request, const Problem& problem, const GroupFacts& facts) {
   const algorithms::Facts selection = selection_facts(request, problem, facts);
-  if (request.algorithm.empty() || request.algorithm == "eager") return algorithms::select(problem, selection).algorithm;
+  if (request.algorithm.empty() || request.algorithm == "eager")
+    return algorithms::select(problem, selection).algorithm;
   const Algorithm* named = algorithms::find(request.collective, request.algorithm);
   if (named == nullptr) {
     std::string known;
     for (const Algorithm& algorithm : algorithms::catalogue()) {
-      if (algorithm.collective == request.collective) known += (known.empty() ? "" : ", ") + std::string(algorithm.name);
+      if (algorithm.collective == request.collective)
+        known += (known.empty() ? "" : ", ") + std::string(algorithm.name);
     }
     return Status(StatusCode::invalid_argument, "no algorithm \"" + request.algorithm + "\" for " +
                                                     std::string(name(request.collective)) + "; there are: " + known);
@@ -214,8 +218,8 @@ Result<std::shared_ptr<Plan>> PlanCache::make_batch(const Request& request) {
   bool in_place = true;
   for (const Request& member : request.members) {
     Problem problem = problem_of(member, facts_);
-    problem.block = std::max(problem.block,
-                             algorithms::least_block_in_batch(std::max(member.count, sum(member.counts)), request.members.size()));
+    problem.block = std::max(problem.block, algorithms::least_block_in_batch(std::max(member.count, sum(member.counts)),
+                                                                             request.members.size()));
     Result<const Algorithm*> chosen = choose_for(member, problem, facts_);
     if (!chosen.ok()) return chosen.status();
     schedules.push_back((*chosen)->plan(problem));

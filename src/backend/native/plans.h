@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// From a checked request to what is run: its signature, the problem it poses, the algorithm selected, the program (cached),
-// and the memory it is bound to.
+// From a checked request to what is run: its signature, the problem it poses, the algorithm selected, the program
+// (cached), and the memory it is bound to.
 #pragma once
 
 #include <list>
@@ -45,7 +45,8 @@ algorithms::Facts selection_facts(const Request& request, const plan::Problem& p
 // Bytes of the larger side of the operation, as the command line counts them; agreed, or 0 where sizes differ by pair.
 uint64_t agreed_bytes(const Request& request, Rank size);
 
-// Plans that were made, the least recently used of them dropped when they exceed `kMostBytes`. Used by the driver alone.
+// Plans that were made, the least recently used of them dropped when they exceed `kMostBytes`. Used by the driver
+// alone.
 class PlanCache {
  public:
   explicit PlanCache(GroupFacts facts) : facts_(std::move(facts)) {}

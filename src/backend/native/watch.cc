@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // What goes wrong, and who is to blame: what the control channel tells, deadlines, lost and leaving ranks.
 //
-// heard() and closed() run on the control channel's service thread, abort() and with it break_group() on any; the rest on the
-// driver's.
+// heard() and closed() run on the control channel's service thread, abort() and with it break_group() on any; the rest
+// on the driver's.
 #include <algorithm>
 #include <cstring>
 
@@ -120,24 +120,24 @@ void NativeBackend::heard(Rank from, ControlKind kind, std::span<const std::byte
       if (take(&payload, &segment) && shm_ != nullptr) shm_->freed(from, segment);
       return;
     }
-    case ControlKind::leave: {
-      uint64_t last = 0;
-      std::lock_guard lock(mutex_);
-      if (take(&payload, &last)) left_[from] = last;
+    case ControlKind::leave:  // ends the connection: `closed` is called
       return;
-    }
   }
 }
 
 void NativeBackend::closed(Rank peer, bool orderly) {
   if (!orderly) {
-    break_group(Status(StatusCode::peer_lost, "rank " + std::to_string(peer) + " was lost: its process has ended or its host is "
-                                              "gone", {peer}, 1, finished_.load() + 1),
+    break_group(Status(StatusCode::peer_lost,
+                       "rank " + std::to_string(peer) +
+                           " was lost: its process has ended or its host is "
+                           "gone",
+                       {peer}, 1, finished_.load() + 1),
                 true);
     return;
   }
   std::lock_guard lock(mutex_);
-  if (!left_[peer].has_value()) left_[peer] = 0;
+  const auto last = attendance_.of(peer);
+  left_[peer] = last.has_value() ? last->sequence : 0;
   alarm_.store(true, std::memory_order_release);
   waker_.ring();
 }
@@ -148,7 +148,9 @@ void NativeBackend::tell(ControlKind kind, std::span<const std::byte> payload) {
   }
 }
 
-void NativeBackend::tell_status(const Status& status, uint64_t sequence) { tell(ControlKind::notice, pack(status, sequence)); }
+void NativeBackend::tell_status(const Status& status, uint64_t sequence) {
+  tell(ControlKind::notice, pack(status, sequence));
+}
 
 void NativeBackend::tell_state(Rank to, uint64_t sequence) {
   const membership::State state = attendance_.own(sequence);
@@ -156,6 +158,13 @@ void NativeBackend::tell_state(Rank to, uint64_t sequence) {
   put(&payload, state.sequence);
   put(&payload, state.signature);
   control_->send(to, ControlKind::state, payload);
+}
+
+void NativeBackend::tell_progress() {
+  std::vector<std::byte> payload;
+  put(&payload, begun_);
+  put(&payload, transport::Signature());
+  tell(ControlKind::state, payload);
 }
 
 // The first failure counts; everything after it is its consequence.
@@ -238,7 +247,8 @@ void NativeBackend::fail_all(const Status& status) {
 void NativeBackend::ask_around(Job& job, base::Time now) {
   job.question_pause_ = std::min<base::Duration>(job.question_pause_ * 2, std::chrono::seconds(1));
   // The last question comes early enough for its answers to come before the deadline.
-  const base::Time last = job.deadline_ - std::min<base::Duration>(job.request().timeout / 4, std::chrono::milliseconds(200));
+  const base::Time last =
+      job.deadline_ - std::min<base::Duration>(job.request().timeout / 4, std::chrono::milliseconds(200));
   job.next_question_ = now < last && now + job.question_pause_ > last ? last : now + job.question_pause_;
   std::vector<std::byte> payload;
   put(&payload, job.sequence_);
@@ -268,7 +278,8 @@ Status NativeBackend::expired(Job& job) {
       if (shm_->entered(rank) >= job.sequence_) continue;
     } else {
       const auto state = attendance_.of(rank);
-      const base::Time recently = job.deadline_ - std::max<base::Duration>(request.timeout / 2, std::chrono::milliseconds(50));
+      const base::Time recently =
+          job.deadline_ - std::max<base::Duration>(request.timeout / 2, std::chrono::milliseconds(50));
       const bool answers = attendance_.answered_since(rank, recently);
       if (answers && state->sequence >= job.sequence_) continue;
       if (answers && details.size() < 512) {
@@ -282,24 +293,30 @@ Status NativeBackend::expired(Job& job) {
   }
   const std::string what = to_string(signature_of(request)) + " (operation " + std::to_string(job.sequence_) + ")";
   if (!late.empty()) {
-    return Status(StatusCode::timeout, what + ": " + list(late) + " did not come" + waited + details, late, 1, job.sequence_);
+    return Status(StatusCode::timeout, what + ": " + list(late) + " did not come" + waited + details, late, 1,
+                  job.sequence_);
   }
   if (job.phase_ == Phase::running) execution_.waiting_for(&late);
   std::sort(late.begin(), late.end());
   late.erase(std::unique(late.begin(), late.end()), late.end());
-  return Status(StatusCode::timeout,
-                what + ": all ranks came, but it did not end" + waited + (late.empty() ? "" : "; it waits for " + list(late)), late, 1,
-                job.sequence_);
+  return Status(
+      StatusCode::timeout,
+      what + ": all ranks came, but it did not end" + waited + (late.empty() ? "" : "; it waits for " + list(late)),
+      late, 1, job.sequence_);
 }
 
-std::string NativeBackend::describe_conflict(const Job& job, bool second_known, const transport::Signature& second) const {
+std::string NativeBackend::describe_conflict(const Job& job, bool second_known,
+                                             const transport::Signature& second) const {
   const transport::Conflict& conflict = job.conflict_;
-  const std::string first_rank = "rank " + std::to_string(conflict.first), second_rank = "rank " + std::to_string(conflict.second);
+  const std::string first_rank = "rank " + std::to_string(conflict.first),
+                    second_rank = "rank " + std::to_string(conflict.second);
   std::string text = "ranks disagree on operation " + std::to_string(job.sequence_) + ": ";
   if (conflict.sizes) {
-    text += "in " + to_string(conflict.first_signature) + ", " + first_rank + " and " + second_rank + " differ on sizes: ";
+    text +=
+        "in " + to_string(conflict.first_signature) + ", " + first_rank + " and " + second_rank + " differ on sizes: ";
     if (job.request().collective == Collective::batch) return text + "members of the batch do not fit";
-    return text + std::to_string(conflict.gives) + " bytes are given where " + std::to_string(conflict.takes) + " are taken";
+    return text + std::to_string(conflict.gives) + " bytes are given where " + std::to_string(conflict.takes) +
+           " are taken";
   }
   text += first_rank + " called " + to_string(conflict.first_signature) + ", " + second_rank + " called " +
           (second_known ? to_string(second) : "something else");

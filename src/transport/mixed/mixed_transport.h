@@ -34,7 +34,8 @@ class MixedTransport final : public Transport {
     inside_.withdraw();
     between_.withdraw();
   }
-  Located locate(Rank peer, uint16_t member, plan::Space space, uint32_t part, uint64_t offset, uint64_t bytes) override {
+  Located locate(Rank peer, uint16_t member, plan::Space space, uint32_t part, uint64_t offset,
+                 uint64_t bytes) override {
     return inside_.locate(peer, member, space, part, offset, bytes);
   }
   bool read(Rank peer, uint64_t address, std::byte* to, uint64_t bytes) override {

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a rank publishes in its control segment. Its owner alone writes; peers map it for reading. All of it is plain data of
-// one build: peers that join compare versions first.
+// What a rank publishes in its control segment. Its owner alone writes; peers map it for reading. All of it is plain
+// data of one build: peers that join compare versions first.
 //
 //   Head      how far the owner is, whether it sleeps, what it took back
-//   Line × 2  what it called, in turn for odd and even sequence numbers: every rank waits for all lines of an operation, so
+//   Line × 2  what it called, in turn for odd and even sequence numbers: every rank waits for all lines of an
+//   operation, so
 //             whoever begins operation s + 2 knows that everyone is done with the line of s
 //   payloads  the data of eager operations that do not fit the line
 //   tables    where its buffers are, for operations that peers read directly
@@ -30,9 +31,10 @@ inline constexpr uint64_t kChunk = 64 << 10;        // staged messages: bytes a 
 inline constexpr uint32_t kChunks = 4;              // pieces under way between two ranks
 
 struct alignas(64) Head {
-  std::atomic<uint64_t> progress;   // sequence << 24 | mark
-  std::atomic<uint64_t> withdrawn;  // operations up to this sequence are taken back: what is read of them does not count
-  std::atomic<uint32_t> sleeping;   // ring my bell after publishing
+  std::atomic<uint64_t> progress;  // sequence << 24 | mark
+  std::atomic<uint64_t>
+      withdrawn;                   // operations up to this sequence are taken back: what is read of them does not count
+  std::atomic<uint32_t> sleeping;  // ring my bell after publishing
 };
 
 constexpr uint64_t progress_of(uint64_t sequence, plan::Mark mark) { return sequence << 24 | mark; }
@@ -96,8 +98,8 @@ struct alignas(64) Outgoing {
 // How far a peer's slot was taken by this rank.
 struct Taken {
   enum State : uint64_t { unseen, accepted, consumed, refused };
-  std::atomic<uint64_t> state;   // generation << 2 | State
-  std::atomic<uint64_t> chunks;  // staged: pieces taken
+  std::atomic<uint64_t> state;        // generation << 2 | State
+  std::atomic<uint64_t> chunks;       // staged: pieces taken
   std::atomic<uint64_t> fingerprint;  // refused: what this rank expects
   std::atomic<uint64_t> bytes;
 };
@@ -117,7 +119,9 @@ struct Control {
   Outgoing* outgoing(Rank peer) { return reinterpret_cast<Outgoing*>(this + 1) + peer; }
   const Outgoing* outgoing(Rank peer) const { return reinterpret_cast<const Outgoing*>(this + 1) + peer; }
   Incoming* incoming(Rank size, Rank peer) { return reinterpret_cast<Incoming*>(outgoing(size)) + peer; }
-  const Incoming* incoming(Rank size, Rank peer) const { return reinterpret_cast<const Incoming*>(outgoing(size)) + peer; }
+  const Incoming* incoming(Rank size, Rank peer) const {
+    return reinterpret_cast<const Incoming*>(outgoing(size)) + peer;
+  }
 };
 
 }  // namespace regroup::transport::shm

@@ -31,7 +31,8 @@ Status refused(const char* what, uint64_t bytes) {
 Result<std::shared_ptr<OwnedSegment>> OwnedSegment::create(uint64_t bytes) {
   const uint64_t page = static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
   if (bytes > (1ull << 62)) {
-    return Status(StatusCode::invalid_argument, "shared memory of " + std::to_string(bytes) + " bytes is beyond any machine");
+    return Status(StatusCode::invalid_argument,
+                  "shared memory of " + std::to_string(bytes) + " bytes is beyond any machine");
   }
   const uint64_t rounded = bytes == 0 ? page : (bytes + page - 1) / page * page;
   std::shared_ptr<OwnedSegment> segment(new OwnedSegment);

@@ -76,8 +76,8 @@ class SegmentRegister {
   // A duplicate of the descriptor; invalid if the segment has gone.
   base::Fd duplicate(SegmentId id) const;
 
-  // Calls `freed` with each segment that goes, from the thread that lets it go. Returns a ticket for `unsubscribe`, after which
-  // it is not called any more.
+  // Calls `freed` with each segment that goes, from the thread that lets it go. Returns a ticket for `unsubscribe`,
+  // after which it is not called any more.
   uint64_t subscribe(std::function<void(SegmentId)> freed);
   void unsubscribe(uint64_t ticket);
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Messages over shared memory. The sender announces a message in a slot of its own control segment; the receiver, once a
-// receive for it is posted, takes the data: from the slot itself (small), from mapped memory, by a cross-process read, or
-// piece by piece from a staging area that the sender fills (two copies, through the cache). The receiver says in its own
-// control segment how far it is. So data moves only to posted receives, and nothing needs to be buffered.
+// Messages over shared memory. The sender announces a message in a slot of its own control segment; the receiver, once
+// a receive for it is posted, takes the data: from the slot itself (small), from mapped memory, by a cross-process
+// read, or piece by piece from a staging area that the sender fills (two copies, through the cache). The receiver says
+// in its own control segment how far it is. So data moves only to posted receives, and nothing needs to be buffered.
 #include <algorithm>
 #include <cstring>
 
@@ -277,7 +277,8 @@ bool ShmTransport::receive_progress(Incoming& incoming) {
   Message& message = *incoming.message;
   const Slot& slot = peers_[incoming.peer].control->outgoing(options_.rank)->slots[incoming.slot];
   Taken& taken = own().incoming(options_.size, incoming.peer)->taken[incoming.slot];
-  if (slot.withdrawn.load(std::memory_order_acquire) >= incoming.generation) return false;  // its owner's failure is on the way
+  if (slot.withdrawn.load(std::memory_order_acquire) >= incoming.generation)
+    return false;  // its owner's failure is on the way
   bool moved = false;
   if (slot.kind == Slot::staged) {
     moved = receive_staged(incoming, slot, taken);
@@ -326,8 +327,10 @@ void ShmTransport::cancel(Message& message) {
   }
   std::erase_if(receiving_, [&](const Incoming& incoming) {
     if (incoming.message != &message) return false;
-    own().incoming(options_.size, incoming.peer)->taken[incoming.slot].state.store(
-        taken_word(incoming.generation, Taken::consumed), std::memory_order_release);
+    own()
+        .incoming(options_.size, incoming.peer)
+        ->taken[incoming.slot]
+        .state.store(taken_word(incoming.generation, Taken::consumed), std::memory_order_release);
     return true;
   });
   message.state = Message::State::cancelled;

@@ -66,7 +66,8 @@ void ShmTransport::set_local(std::vector<bool> local) {
   }
 }
 
-Status ShmTransport::attach(Rank rank, int pid, uint64_t token, SegmentId segment, const base::Fd& control, base::Fd bell) {
+Status ShmTransport::attach(Rank rank, int pid, uint64_t token, SegmentId segment, const base::Fd& control,
+                            base::Fd bell) {
   Peer& peer = peers_[rank];
   peer.pid = pid;
   peer.in_process = token == process_token();
@@ -87,9 +88,10 @@ Status ShmTransport::attach(Rank rank, int pid, uint64_t token, SegmentId segmen
     peer.control = reinterpret_cast<const Control*>(peer.mapping->data());
   }
   if (peer.control == nullptr || bytes < needed) {
-    return Status(StatusCode::io_error, "rank " + std::to_string(rank) + " passed a control segment of " +
-                                            std::to_string(bytes) + " bytes where " + std::to_string(needed) +
-                                            " are needed: another build of regroup?", {rank});
+    return Status(StatusCode::io_error,
+                  "rank " + std::to_string(rank) + " passed a control segment of " + std::to_string(bytes) +
+                      " bytes where " + std::to_string(needed) + " are needed: another build of regroup?",
+                  {rank});
   }
   return Status();
 }
@@ -202,7 +204,8 @@ void ShmTransport::write_table(const Opening& opening, uint64_t parity) {
         for (uint32_t part = 0; part < space.parts; ++part) {
           const Segment& piece = space.list[part];
           const auto place = segments.find(piece.data, piece.bytes);
-          lists.push_back({place.id, place.id != 0 ? place.offset : reinterpret_cast<uint64_t>(piece.data), piece.bytes});
+          lists.push_back(
+              {place.id, place.id != 0 ? place.offset : reinterpret_cast<uint64_t>(piece.data), piece.bytes});
         }
       }
       entries.push_back(entry);
@@ -219,7 +222,8 @@ void ShmTransport::write_table(const Opening& opening, uint64_t parity) {
     auto& segment = big_table_[parity];
     if (segment == nullptr || segment->bytes() < bytes) {
       auto made = OwnedSegment::create(bytes * 2);
-      // Without a table nobody can read this rank's memory: the peers wait until this rank's caller is told, at the deadline.
+      // Without a table nobody can read this rank's memory: the peers wait until this rank's caller is told, at the
+      // deadline.
       segment = made.ok() ? std::move(made).value() : nullptr;
     }
     to = segment != nullptr ? segment->data() : nullptr;
@@ -328,8 +332,8 @@ Gathering ShmTransport::gathered(Conflict* conflict) {
   return Gathering::complete;
 }
 
-// Every rank of the host sees the same lines, so every one comes to the same verdict. The most are taken to be right; among
-// equals, the lowest rank.
+// Every rank of the host sees the same lines, so every one comes to the same verdict. The most are taken to be right;
+// among equals, the lowest rank.
 bool ShmTransport::find_conflict(Conflict* conflict) {
   const uint64_t parity = sequence_ & 1;
   const auto print_of = [&](Rank rank) { return peers_[rank].control->lines[parity].fingerprint; };
@@ -362,11 +366,13 @@ bool ShmTransport::find_pair_conflict(Conflict* conflict) {
   const uint64_t parity = sequence_ & 1;
   uint64_t bytes = 0;
   TableView own_view;
-  if (!TableView::open(table_of(options_.rank, parity, &bytes), bytes, &own_view) || own_view.head->pairs == 0) return false;
+  if (!TableView::open(table_of(options_.rank, parity, &bytes), bytes, &own_view) || own_view.head->pairs == 0)
+    return false;
   std::vector<TableView> views(options_.size);
   views[options_.rank] = own_view;
   for (const Rank rank : local_) {
-    if (!TableView::open(table_of(rank, parity, &bytes), bytes, &views[rank]) || views[rank].head->pairs != options_.size) {
+    if (!TableView::open(table_of(rank, parity, &bytes), bytes, &views[rank]) ||
+        views[rank].head->pairs != options_.size) {
       return false;
     }
   }
@@ -394,10 +400,12 @@ void ShmTransport::withdraw() {
   base::full_fence();
 }
 
-Located ShmTransport::locate(Rank rank, uint16_t member, plan::Space space, uint32_t part, uint64_t offset, uint64_t bytes) {
+Located ShmTransport::locate(Rank rank, uint16_t member, plan::Space space, uint32_t part, uint64_t offset,
+                             uint64_t bytes) {
   uint64_t table_bytes = 0;
   TableView view;
-  if (!TableView::open(table_of(rank, sequence_ & 1, &table_bytes), table_bytes, &view) || member >= view.head->members) {
+  if (!TableView::open(table_of(rank, sequence_ & 1, &table_bytes), table_bytes, &view) ||
+      member >= view.head->members) {
     return {};
   }
   const TableEntry& entry = view.entries[3u * member + static_cast<uint32_t>(space)];
@@ -468,7 +476,8 @@ std::byte* ShmTransport::scratch(uint64_t bytes) {
 
 // --- eager operations
 
-void ShmTransport::begin_eager(uint64_t sequence, const Signature& signature, uint64_t print, const SpaceMemory& payload) {
+void ShmTransport::begin_eager(uint64_t sequence, const Signature& signature, uint64_t print,
+                               const SpaceMemory& payload) {
   sequence_ = sequence;
   fingerprint_ = print;
   arrived_ = 0;

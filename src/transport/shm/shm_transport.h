@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Shared memory between the ranks of one host. A rank publishes what it called and where its buffers are in a control segment
-// that peers map for reading; peers read mapped buffers directly and ordinary ones by process_vm_readv. Nobody ever writes
-// another's memory. Ranks that are threads of one process use each other's addresses as they are.
+// Shared memory between the ranks of one host. A rank publishes what it called and where its buffers are in a control
+// segment that peers map for reading; peers read mapped buffers directly and ordinary ones by process_vm_readv. Nobody
+// ever writes another's memory. Ranks that are threads of one process use each other's addresses as they are.
 //
-// Files: segment (memory), layout (what is published), shm_transport (arrival and one-sided reads), shm_messages (messages).
+// Files: segment (memory), layout (what is published), shm_transport (arrival and one-sided reads), shm_messages
+// (messages).
 #pragma once
 
 #include <deque>
@@ -61,7 +62,8 @@ class ShmTransport final : public Transport {
   Gathering gathered(Conflict* conflict) override;
   void end() override {}
   void withdraw() override;
-  Located locate(Rank peer, uint16_t member, plan::Space space, uint32_t part, uint64_t offset, uint64_t bytes) override;
+  Located locate(Rank peer, uint16_t member, plan::Space space, uint32_t part, uint64_t offset,
+                 uint64_t bytes) override;
   bool read(Rank peer, uint64_t address, std::byte* to, uint64_t bytes) override;
   bool counts(Rank peer) override;
   void notify(plan::Mark mark) override;
@@ -75,7 +77,8 @@ class ShmTransport final : public Transport {
   bool prepare_sleep() override;
   void woke() override;
   uint64_t eager_limit() const override { return all_local_ ? kEagerPayload : 0; }
-  void begin_eager(uint64_t sequence, const Signature& signature, uint64_t fingerprint, const SpaceMemory& payload) override;
+  void begin_eager(uint64_t sequence, const Signature& signature, uint64_t fingerprint,
+                   const SpaceMemory& payload) override;
   const std::byte* eager_payload(Rank peer, uint64_t sequence, uint64_t* theirs) override;
 
  private:
@@ -85,8 +88,8 @@ class ShmTransport final : public Transport {
     uint32_t slot;
     uint64_t generation;
   };
-  // What one of this rank's slots is used for. It stays in use until the receiver has answered, also when the message is over
-  // for the sender (its data is in the slot, or it was cancelled).
+  // What one of this rank's slots is used for. It stays in use until the receiver has answered, also when the message
+  // is over for the sender (its data is in the slot, or it was cancelled).
   struct SlotUse {
     bool used = false;
     Message* message = nullptr;  // nullptr: nobody waits for the answer
@@ -96,22 +99,22 @@ class ShmTransport final : public Transport {
     int pid = 0;
     bool in_process = false;
     const Control* control = nullptr;
-    std::unique_ptr<MappedSegment> mapping;            // of the control segment, for other processes
-    std::shared_ptr<const OwnedSegment> shared;        // the control segment, for threads of this process
+    std::unique_ptr<MappedSegment> mapping;      // of the control segment, for other processes
+    std::shared_ptr<const OwnedSegment> shared;  // the control segment, for threads of this process
     base::Fd bell;
     std::unordered_map<SegmentId, std::unique_ptr<MappedSegment>> segments;
     std::vector<SegmentId> wanted;
     uint64_t resolved = 0;  // the sequence whose table's segments are all mapped
     // messages to it
-    std::deque<Message*> waiting;        // for a free slot
+    std::deque<Message*> waiting;  // for a free slot
     SlotUse slots[kSlots];
     uint64_t announced_count = 0;
     uint32_t slots_in_use = 0;
-    Message* staging_by = nullptr;       // whose pieces are in the staging area
+    Message* staging_by = nullptr;  // whose pieces are in the staging area
     // messages from it
     uint64_t seen = 0;
     std::vector<Announcement> unmatched;
-    std::vector<Message*> receives;      // posted, not matched
+    std::vector<Message*> receives;  // posted, not matched
   };
   struct Incoming {
     Message* message;
@@ -148,7 +151,7 @@ class ShmTransport final : public Transport {
   ShmOptions options_;
   std::shared_ptr<OwnedSegment> control_segment_;
   std::shared_ptr<OwnedSegment> scratch_;
-  std::shared_ptr<OwnedSegment> staging_;      // kChunks · kChunk for each peer; made at need
+  std::shared_ptr<OwnedSegment> staging_;  // kChunks · kChunk for each peer; made at need
   std::shared_ptr<OwnedSegment> big_table_[2];
   std::vector<Peer> peers_;
   std::vector<Rank> local_;  // the others on this host, ascending
@@ -157,7 +160,7 @@ class ShmTransport final : public Transport {
 
   uint64_t sequence_ = 0;
   uint64_t fingerprint_ = 0;
-  size_t arrived_ = 0;  // how many of `local_` have begun `sequence_`
+  size_t arrived_ = 0;           // how many of `local_` have begun `sequence_`
   std::vector<uint64_t> table_;  // reused
   std::vector<Incoming> receiving_;
   std::vector<std::byte> bounce_;
