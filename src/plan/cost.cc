@@ -92,10 +92,15 @@ class Prediction {
       case StepKind::copy:
       case StepKind::reduce:
       case StepKind::get:
-      case StepKind::get_reduce: *ended = work(state, ready, reading_us(rank, step, bytes)); return true;
-      case StepKind::send: *ended = send(rank, step, ready); return true;
+      case StepKind::get_reduce:
+        *ended = work(state, ready, reading_us(rank, step, bytes));
+        return true;
+      case StepKind::send:
+        *ended = send(rank, step, ready);
+        return true;
       case StepKind::receive:
-      case StepKind::receive_reduce: return receive(rank, step, ready, bytes, ended);
+      case StepKind::receive_reduce:
+        return receive(rank, step, ready, bytes, ended);
       case StepKind::notify:
         *ended = work(state, ready, 0);
         state.published.push_back({step.mark, *ended + model_.mark_us});

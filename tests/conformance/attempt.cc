@@ -46,50 +46,65 @@ Attempt::Attempt(const Case& c, Rank rank, Arena& ordinary, Arena& allocated)
 std::vector<uint64_t> Attempt::input_counts() const {
   const bool superfluous = !in_place_ && rank_ % 2 == 1;
   switch (case_.collective) {
-    case Collective::barrier: return {};
+    case Collective::barrier:
+      return {};
     case Collective::gather:
-    case Collective::all_gather: return {part_counts(case_)[rank_]};
+    case Collective::all_gather:
+      return {part_counts(case_)[rank_]};
     case Collective::scatter:
       return at_root() || superfluous ? part_counts(case_) : std::vector<uint64_t>{};
-    case Collective::reduce_scatter: return part_counts(case_);
+    case Collective::reduce_scatter:
+      return part_counts(case_);
     case Collective::all_to_all: {
       std::vector<uint64_t> counts;
       for (Rank peer = 0; peer < case_.ranks; ++peer) counts.push_back(pair_count(case_, rank_, peer));
       return counts;
     }
-    default: return {vector_count(case_)};
+    default:
+      return {vector_count(case_)};
   }
 }
 
 std::vector<uint64_t> Attempt::output_counts() const {
   const bool superfluous = !in_place_ && rank_ % 2 == 1;
   switch (case_.collective) {
-    case Collective::barrier: return {};
+    case Collective::barrier:
+      return {};
     case Collective::reduce:
-      return at_root() || superfluous || in_place_ ? std::vector<uint64_t>{vector_count(case_)} : std::vector<uint64_t>{};
-    case Collective::gather: return at_root() || superfluous ? part_counts(case_) : std::vector<uint64_t>{};
-    case Collective::all_gather: return part_counts(case_);
+      return at_root() || superfluous || in_place_ ? std::vector<uint64_t>{vector_count(case_)}
+                                                   : std::vector<uint64_t>{};
+    case Collective::gather:
+      return at_root() || superfluous ? part_counts(case_) : std::vector<uint64_t>{};
+    case Collective::all_gather:
+      return part_counts(case_);
     case Collective::scatter:
-    case Collective::reduce_scatter: return {part_counts(case_)[rank_]};
+    case Collective::reduce_scatter:
+      return {part_counts(case_)[rank_]};
     case Collective::all_to_all: {
       std::vector<uint64_t> counts;
       for (Rank peer = 0; peer < case_.ranks; ++peer) counts.push_back(pair_count(case_, peer, rank_));
       return counts;
     }
-    default: return {vector_count(case_)};
+    default:
+      return {vector_count(case_)};
   }
 }
 
 Arena& Attempt::choose(bool outputs, uint64_t part, Arena& ordinary, Arena& allocated) const {
   switch (case_.memory) {
-    case Memory::ordinary: return ordinary;
-    case Memory::allocated: return allocated;
-    case Memory::by_rank: return rank_ % 2 == 0 ? ordinary : allocated;
-    default: return (part + (outputs ? 1 : 0)) % 2 == 0 ? ordinary : allocated;
+    case Memory::ordinary:
+      return ordinary;
+    case Memory::allocated:
+      return allocated;
+    case Memory::by_rank:
+      return rank_ % 2 == 0 ? ordinary : allocated;
+    default:
+      return (part + (outputs ? 1 : 0)) % 2 == 0 ? ordinary : allocated;
   }
 }
 
-Attempt::Parts Attempt::take(const std::vector<uint64_t>& counts, bool outputs, Arena& ordinary, Arena& allocated) const {
+Attempt::Parts Attempt::take(const std::vector<uint64_t>& counts, bool outputs, Arena& ordinary,
+                             Arena& allocated) const {
   const uint64_t width = size_of(case_.type);
   const uint64_t shift = case_.alignment == Alignment::element ? width : 0;
   Parts parts(counts.size());
@@ -103,7 +118,8 @@ Attempt::Parts Attempt::take(const std::vector<uint64_t>& counts, bool outputs, 
   }
   uint64_t total = 0;
   for (const uint64_t count : counts) total += count;
-  std::byte* at = total == 0 && shift > 0 ? nullptr : choose(outputs, 0, ordinary, allocated).take(total * width, shift);
+  std::byte* at =
+      total == 0 && shift > 0 ? nullptr : choose(outputs, 0, ordinary, allocated).take(total * width, shift);
   for (uint64_t part = 0; part < counts.size(); ++part) {
     parts[part] = {at, counts[part]};
     if (at != nullptr) at += counts[part] * width;
@@ -135,15 +151,22 @@ bool Attempt::writes_output() const {
 void Attempt::expect(uint64_t part, uint64_t first, uint64_t count, void* to) const {
   const Rank left = (rank_ + case_.ranks - 1) % case_.ranks;
   switch (case_.collective) {
-    case Collective::broadcast: return fill(rule_, root_, 0, first, count, to);
+    case Collective::broadcast:
+      return fill(rule_, root_, 0, first, count, to);
     case Collective::reduce:
-    case Collective::all_reduce: return expect_reduction(rule_, case_.ranks, 0, first, count, to);
+    case Collective::all_reduce:
+      return expect_reduction(rule_, case_.ranks, 0, first, count, to);
     case Collective::gather:
-    case Collective::all_gather: return fill(rule_, static_cast<Rank>(part), 0, first, count, to);
-    case Collective::scatter: return fill(rule_, root_, rank_, first, count, to);
-    case Collective::reduce_scatter: return expect_reduction(rule_, case_.ranks, rank_, first, count, to);
-    case Collective::all_to_all: return fill(rule_, static_cast<Rank>(part), rank_, first, count, to);
-    default: return fill(rule_, left, 0, first, count, to);
+    case Collective::all_gather:
+      return fill(rule_, static_cast<Rank>(part), 0, first, count, to);
+    case Collective::scatter:
+      return fill(rule_, root_, rank_, first, count, to);
+    case Collective::reduce_scatter:
+      return expect_reduction(rule_, case_.ranks, rank_, first, count, to);
+    case Collective::all_to_all:
+      return fill(rule_, static_cast<Rank>(part), rank_, first, count, to);
+    default:
+      return fill(rule_, left, 0, first, count, to);
   }
 }
 

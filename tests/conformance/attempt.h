@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One rank's part in one case of a collective: its buffers, the operation over them, and whether they hold afterwards what
-// they must. Knows what each collective means, and nothing of how the library does it.
+// One rank's part in one case of a collective: its buffers, the operation over them, and whether they hold afterwards
+// what they must. Knows what each collective means, and nothing of how the library does it.
 #pragma once
 
 #include <cstdint>

@@ -18,13 +18,18 @@ std::vector<Buffer> Attempt::list(const Parts& parts) const {
 
 Operation Attempt::operation(const CallOptions& options) const {
   switch (case_.collective) {
-    case Collective::barrier: return barrier(options);
+    case Collective::barrier:
+      return barrier(options);
     case Collective::gather:
-    case Collective::all_gather: return gathering(options);
+    case Collective::all_gather:
+      return gathering(options);
     case Collective::scatter:
-    case Collective::reduce_scatter: return scattering(options);
-    case Collective::all_to_all: return exchanging(options);
-    default: return unparted(options);
+    case Collective::reduce_scatter:
+      return scattering(options);
+    case Collective::all_to_all:
+      return exchanging(options);
+    default:
+      return unparted(options);
   }
 }
 
@@ -35,7 +40,8 @@ Operation Attempt::unparted(const CallOptions& options) const {
       return in_place_ ? broadcast(in_place(output), root_, options)
                        : broadcast(from(input), into(output), root_, options);
     case Collective::all_reduce:
-      return in_place_ ? all_reduce(in_place(output), op_, options) : all_reduce(from(input), into(output), op_, options);
+      return in_place_ ? all_reduce(in_place(output), op_, options)
+                       : all_reduce(from(input), into(output), op_, options);
     default:
       if (in_place_) return reduce(in_place(input), op_, root_, options);
       return outputs_.empty() ? reduce(from(input), op_, root_, options)
@@ -49,7 +55,8 @@ Operation Attempt::gathering(const CallOptions& options) const {
   const Buffer output = whole(outputs_);
   if (case_.collective == Collective::all_gather) {
     if (form_ == Form::counts) {
-      return in_place_ ? all_gather(in_place(output), counts, options) : all_gather(input, into(output), counts, options);
+      return in_place_ ? all_gather(in_place(output), counts, options)
+                       : all_gather(input, into(output), counts, options);
     }
     if (form_ == Form::list) {
       const std::vector<Buffer> buffers = list(outputs_);

@@ -19,8 +19,8 @@ constexpr Collective kCovered[] = {Collective::barrier,    Collective::broadcast
 constexpr Rank kRanks[] = {1, 2, 3, 4, 5, 6, 7, 8, 13, 17};
 constexpr int kMostAlgorithms = 12;
 
-// Sizes: small ones in elements of a part; then bytes of a rank's larger side, around the limits at which implementations
-// tend to change their ways.
+// Sizes: small ones in elements of a part; then bytes of a rank's larger side, around the limits at which
+// implementations tend to change their ways.
 struct Size {
   const char* name;
   enum Unit : uint8_t { elements, ranks, bytes } unit;
@@ -28,14 +28,14 @@ struct Size {
   int64_t more;  // elements
 };
 constexpr Size kSizes[] = {
-    {"0", Size::elements, 0, 0},        {"1", Size::elements, 1, 0},         {"P-1", Size::ranks, 0, -1},
-    {"P", Size::ranks, 0, 0},           {"P+1", Size::ranks, 0, 1},          {"7", Size::elements, 7, 0},
-    {"63", Size::elements, 63, 0},      {"64", Size::elements, 64, 0},       {"65", Size::elements, 65, 0},
-    {"1000", Size::elements, 1000, 0},  {"40B-1", Size::bytes, 40, -1},      {"40B", Size::bytes, 40, 0},
-    {"40B+1", Size::bytes, 40, 1},      {"4K-1", Size::bytes, 4096, -1},     {"4K", Size::bytes, 4096, 0},
-    {"4K+1", Size::bytes, 4096, 1},     {"8K-1", Size::bytes, 8192, -1},     {"8K", Size::bytes, 8192, 0},
-    {"8K+1", Size::bytes, 8192, 1},     {"64K-1", Size::bytes, 65536, -1},   {"64K", Size::bytes, 65536, 0},
-    {"64K+1", Size::bytes, 65536, 1},   {"200K", Size::bytes, 204800, 0},    {"300K", Size::bytes, 307200, 3},
+    {"0", Size::elements, 0, 0},       {"1", Size::elements, 1, 0},       {"P-1", Size::ranks, 0, -1},
+    {"P", Size::ranks, 0, 0},          {"P+1", Size::ranks, 0, 1},        {"7", Size::elements, 7, 0},
+    {"63", Size::elements, 63, 0},     {"64", Size::elements, 64, 0},     {"65", Size::elements, 65, 0},
+    {"1000", Size::elements, 1000, 0}, {"40B-1", Size::bytes, 40, -1},    {"40B", Size::bytes, 40, 0},
+    {"40B+1", Size::bytes, 40, 1},     {"4K-1", Size::bytes, 4096, -1},   {"4K", Size::bytes, 4096, 0},
+    {"4K+1", Size::bytes, 4096, 1},    {"8K-1", Size::bytes, 8192, -1},   {"8K", Size::bytes, 8192, 0},
+    {"8K+1", Size::bytes, 8192, 1},    {"64K-1", Size::bytes, 65536, -1}, {"64K", Size::bytes, 65536, 0},
+    {"64K+1", Size::bytes, 65536, 1},  {"200K", Size::bytes, 204800, 0},  {"300K", Size::bytes, 307200, 3},
 };
 
 std::vector<std::vector<std::string>> all_names() {
@@ -103,8 +103,8 @@ plan::Problem problem_of(const Case& c) {
   return problem;
 }
 
-// Whether the catalogue has such an algorithm and says that it serves. What the machine allows is assumed: all ranks of one
-// host read each other's memory.
+// Whether the catalogue has such an algorithm and says that it serves. What the machine allows is assumed: all ranks of
+// one host read each other's memory.
 bool algorithm_usable(const Case& c) {
   const algorithms::Algorithm* algorithm = named_algorithm(c);
   if (algorithm == nullptr) return false;
@@ -173,10 +173,11 @@ Row normalized(Row row) {
     at(Dimension::order) = 0;
     at(Dimension::algorithm) = 0;
   }
-  if (c.collective == Collective::receive_any && c.call != Call::run) at(Dimension::call) = static_cast<uint8_t>(Call::start);
+  if (c.collective == Collective::receive_any && c.call != Call::run)
+    at(Dimension::call) = static_cast<uint8_t>(Call::start);
   if (c.collective == Collective::barrier) {
-    for (const Dimension d : {Dimension::type, Dimension::size, Dimension::placement, Dimension::memory, Dimension::order,
-                              Dimension::alignment}) {
+    for (const Dimension d : {Dimension::type, Dimension::size, Dimension::placement, Dimension::memory,
+                              Dimension::order, Dimension::alignment}) {
       at(d) = 0;
     }
   }
@@ -240,10 +241,14 @@ namespace {
 uint64_t spread_count(const Case& c, uint64_t random, bool chosen, uint64_t all) {
   const uint64_t part = equal_part(c);
   switch (c.spread) {
-    case Spread::equal: return part;
-    case Spread::uneven: return random % (2 * part + 2);
-    case Spread::gaps: return random & (uint64_t{1} << 40) ? 0 : random % (2 * part + 2);
-    default: return chosen ? all : 0;
+    case Spread::equal:
+      return part;
+    case Spread::uneven:
+      return random % (2 * part + 2);
+    case Spread::gaps:
+      return random & (uint64_t{1} << 40) ? 0 : random % (2 * part + 2);
+    default:
+      return chosen ? all : 0;
   }
 }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A case of the conformance suite: a value for each dimension in which calls of a collective can differ. Cases have names
+// A case of the conformance suite: a value for each dimension in which calls of a collective can differ. Cases have
+// names
 // ("all_reduce:float16:sum:shm:…"), so that one can be run again alone.
 #pragma once
 
@@ -57,7 +58,8 @@ enum class Root : uint8_t { first, middle, last };
 enum class Call : uint8_t { run, start, prepared, batch, overlapped };
 enum class Alignment : uint8_t { line, element };
 
-// A row made readable. `send` stands for an exchange with both neighbours, `receive_any` for messages of all ranks to rank 0.
+// A row made readable. `send` stands for an exchange with both neighbours, `receive_any` for messages of all ranks to
+// rank 0.
 struct Case {
   Row row{};
 

@@ -30,8 +30,10 @@ std::string id_of(const Item& item) {
 std::optional<Item> parse_item(std::string_view id) {
   std::vector<std::string> words(1);
   for (const char c : id) {
-    if (c == ':') words.emplace_back();
-    else words.back() += c;
+    if (c == ':')
+      words.emplace_back();
+    else
+      words.back() += c;
   }
   if (words[0] != "refusal" && words[0] != "mismatch") {
     const std::optional<Row> row = row_of(id);

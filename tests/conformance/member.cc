@@ -119,8 +119,10 @@ Outcome Member::run_collective(const Case& c) {
   for (uint64_t round = 0; round < (prepared ? 2 : 1); ++round) {
     attempt.prepare(seed_of(c.row, round));
     Status status;
-    if (!prepared) status = call(c, operation, companions);
-    else status = round == 0 ? prepared->run() : prepared->start().wait();
+    if (!prepared)
+      status = call(c, operation, companions);
+    else
+      status = round == 0 ? prepared->run() : prepared->start().wait();
     outcome = judge(c, status, "the call");
     if (outcome.verdict == Verdict::passed) {
       const std::string wrong = attempt.verify();
@@ -133,15 +135,16 @@ Outcome Member::run_collective(const Case& c) {
   return outcome;
 }
 
-// Every rank sends to its right neighbour (itself, if alone) and receives from its left one: two messages with different
-// tags, received in the other order.
+// Every rank sends to its right neighbour (itself, if alone) and receives from its left one: two messages with
+// different tags, received in the other order.
 Outcome Member::run_exchange(const Case& c) {
   const Rank rank = group_.rank(), size = group_.size();
   const Rank right = (rank + 1) % size, left = (rank + size - 1) % size;
   ValueRule rule{c.type, ReduceOp::sum, false, Values::exact, seed_of(c.row, 0)};
   const uint64_t width = size_of(c.type), count = vector_count(c);
   const uint64_t shift = c.alignment == Alignment::element ? width : 0;
-  Arena& sending = c.memory == Memory::ordinary || (c.memory == Memory::by_rank && rank % 2 == 0) ? ordinary_ : allocated_;
+  Arena& sending =
+      c.memory == Memory::ordinary || (c.memory == Memory::by_rank && rank % 2 == 0) ? ordinary_ : allocated_;
   Arena& receiving = c.memory == Memory::allocated ? allocated_ : ordinary_;
   const uint64_t counts[2] = {count, count / 2};
   std::byte *out[2], *in[2];
@@ -181,9 +184,10 @@ Outcome Member::run_exchange(const Case& c) {
   if (outcome.verdict != Verdict::passed) return outcome;
   for (uint32_t k = 0; k < 2; ++k) {
     const uint64_t wrong = first_difference(rule, size, false, in[k], wanted[k].data(), counts[k]);
-    if (wrong != kNone) return Outcome::failed("element " + std::to_string(wrong) + " of message " + std::to_string(k) +
-                                               " is " + show(c.type, in[k] + wrong * width) + ", must be " +
-                                               show(c.type, wanted[k].data() + wrong * width));
+    if (wrong != kNone)
+      return Outcome::failed("element " + std::to_string(wrong) + " of message " + std::to_string(k) + " is " +
+                             show(c.type, in[k] + wrong * width) + ", must be " +
+                             show(c.type, wanted[k].data() + wrong * width));
   }
   if (!ordinary_.intact() || !allocated_.intact()) return Outcome::failed("memory around a buffer was written");
   return outcome;
@@ -195,7 +199,8 @@ Outcome Member::run_fan_in(const Case& c) {
   ValueRule rule{c.type, ReduceOp::sum, false, Values::exact, seed_of(c.row, 0)};
   const uint64_t width = size_of(c.type), count = equal_part(c);
   const uint64_t shift = c.alignment == Alignment::element ? width : 0;
-  Arena& arena = c.memory == Memory::ordinary || (c.memory == Memory::by_rank && rank % 2 == 0) ? ordinary_ : allocated_;
+  Arena& arena =
+      c.memory == Memory::ordinary || (c.memory == Memory::by_rank && rank % 2 == 0) ? ordinary_ : allocated_;
   std::byte* out = arena.take(count * width, shift);
   fill(rule, rank, 0, 0, count, out);
   Work sending = group_.start(send(from(ConstBuffer(out, c.type, count)), 0, 9));
@@ -211,15 +216,16 @@ Outcome Member::run_fan_in(const Case& c) {
     seen[source] = true;
     fill(rule, source, 0, 0, count, wanted.data());
     const uint64_t wrong = first_difference(rule, size, false, in, wanted.data(), count);
-    if (wrong != kNone) return Outcome::failed("element " + std::to_string(wrong) + " from rank " + std::to_string(source));
+    if (wrong != kNone)
+      return Outcome::failed("element " + std::to_string(wrong) + " from rank " + std::to_string(source));
   }
   const Outcome outcome = judge(c, sending.wait(), "send");
   if (!ordinary_.intact() || !allocated_.intact()) return Outcome::failed("memory around a buffer was written");
   return outcome;
 }
 
-// A small collective that must work whatever went before. `attempts`: a root that had already returned from a call that the
-// others saw as a mismatch learns of it at its next call, and may then call again.
+// A small collective that must work whatever went before. `attempts`: a root that had already returned from a call that
+// the others saw as a mismatch learns of it at its next call, and may then call again.
 Outcome Member::probe(int attempts) {
   const int64_t ranks = group_.size();
   Status status;

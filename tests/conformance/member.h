@@ -17,8 +17,8 @@ enum class Verdict : uint8_t { none, passed, failed, unsupported };
 
 struct Outcome {
   Verdict verdict = Verdict::passed;
-  std::string text;           // of a failure
-  uint64_t fingerprint = 0;   // of a result that all ranks must have alike; 0: there is none
+  std::string text;          // of a failure
+  uint64_t fingerprint = 0;  // of a result that all ranks must have alike; 0: there is none
 
   static Outcome failed(std::string text) { return {Verdict::failed, std::move(text), 0}; }
 };

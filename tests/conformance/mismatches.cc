@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Calls that do not match: one rank calls another thing than the rest. All get `mismatch` well before the deadline, and the
-// group goes on.
+// Calls that do not match: one rank calls another thing than the rest. All get `mismatch` well before the deadline, and
+// the group goes on.
 #include <chrono>
 #include <functional>
 
@@ -27,14 +27,15 @@ struct Mismatch {
 
 constexpr Mismatch kMismatches[] = {
     {"count", false, [](const Ground& g) { return all_reduce(in_place(g.at(g.a, g.odd ? 7 : 8))); }},
-    {"large_count", false,
-     [](const Ground& g) { return all_reduce(in_place(g.at(g.a, g.odd ? 30001 : 30000))); }},
+    {"large_count", false, [](const Ground& g) { return all_reduce(in_place(g.at(g.a, g.odd ? 30001 : 30000))); }},
     {"type_of_equal_width", false,
      [](const Ground& g) { return all_reduce(in_place(g.at(g.a, 8, g.odd ? DataType::int32 : DataType::float32))); }},
     {"operator", false,
      [](const Ground& g) { return all_reduce(in_place(g.at(g.a, 8)), g.odd ? ReduceOp::maximum : ReduceOp::sum); }},
     {"factor", false,
-     [](const Ground& g) { return all_reduce(in_place(g.at(g.a, 8)), ReduceOp::premultiplied_sum(g.odd ? 0.5 : 0.25)); }},
+     [](const Ground& g) {
+       return all_reduce(in_place(g.at(g.a, 8)), ReduceOp::premultiplied_sum(g.odd ? 0.5 : 0.25));
+     }},
     {"root_of_broadcast", true, [](const Ground& g) { return broadcast(in_place(g.at(g.a, 8)), g.odd ? 1 : 0); }},
     {"root_of_reduce", true,
      [](const Ground& g) { return reduce(in_place(g.at(g.a, 8)), ReduceOp::sum, g.odd ? 1 : 0); }},
@@ -49,7 +50,8 @@ constexpr Mismatch kMismatches[] = {
      [](const Ground& g) {
        Counts counts(g.size, 8);
        if (g.odd) counts[0] = 9;
-       return all_gather(from(g.at(g.a, counts[g.rank])), into(g.at(g.b, uint64_t{g.size} * 8 + (g.odd ? 1 : 0))), counts);
+       return all_gather(from(g.at(g.a, counts[g.rank])), into(g.at(g.b, uint64_t{g.size} * 8 + (g.odd ? 1 : 0))),
+                         counts);
      }},
     {"reproducible", false,
      [](const Ground& g) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which cases to run: every collective × type × operator on every wire, with the other dimensions chosen so that every pair
-// of values of any two dimensions occurs in some case (all-pairs testing), as far as such a case exists. Deterministic.
+// Which cases to run: every collective × type × operator on every wire, with the other dimensions chosen so that every
+// pair of values of any two dimensions occurs in some case (all-pairs testing), as far as such a case exists.
+// Deterministic.
 #pragma once
 
 #include <cstdint>
@@ -11,8 +12,8 @@
 
 namespace regroup::conformance {
 
-// For each dimension which of its values may be used, and how ranks are launched for a wire and a number of ranks (fewer
-// groups need to be made than there are combinations).
+// For each dimension which of its values may be used, and how ranks are launched for a wire and a number of ranks
+// (fewer groups need to be made than there are combinations).
 struct Space {
   std::vector<std::vector<uint8_t>> allowed;  // by dimension, indices into value_names
   bool one_launch_a_group = true;

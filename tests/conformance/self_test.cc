@@ -98,9 +98,7 @@ TEST(Cases, CoverEveryPair) {
   const Space space = everything();
   const std::vector<Row> rows = covering_rows(space, 1);
   EXPECT_GE(rows.size(), 2000u);
-  const auto key = [](size_t a, size_t b, const Row& row) {
-    return ((a * 32 + b) * 32 + row[a]) * 32 + row[b];
-  };
+  const auto key = [](size_t a, size_t b, const Row& row) { return ((a * 32 + b) * 32 + row[a]) * 32 + row[b]; };
   std::set<size_t> covered;
   for (const Row& row : rows) {
     for (size_t a = 0; a < kDimensions; ++a) {

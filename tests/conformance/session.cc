@@ -46,9 +46,7 @@ struct Session::Shared {
   std::atomic<uint32_t> finished[kMostRanks];  // items finished
   Note note[kNotes];
 
-  Cell& cell(size_t item, Rank rank, Rank ranks) {
-    return reinterpret_cast<Cell*>(this + 1)[item * ranks + rank];
-  }
+  Cell& cell(size_t item, Rank rank, Rank ranks) { return reinterpret_cast<Cell*>(this + 1)[item * ranks + rank]; }
   void add_note(uint32_t item, Rank rank, const std::string& text) {
     const uint32_t at = notes.fetch_add(1);
     if (at >= kNotes) return;
@@ -103,18 +101,24 @@ void Session::run_child(Rank first, Rank count, const std::string& store_url) {
   JoinOptions join;
   join.size = key_.ranks;
   join.timeout = options_.timeout;
-  join.transport = key_.wire == Wire::tcp ? "tcp" : key_.wire == Wire::shm || key_.wire == Wire::shm_without_reads ? "shm" : "auto";
+  join.transport = key_.wire == Wire::tcp                                           ? "tcp"
+                   : key_.wire == Wire::shm || key_.wire == Wire::shm_without_reads ? "shm"
+                                                                                    : "auto";
   join.cross_process_reads = key_.wire != Wire::shm_without_reads;
-  if (count == 1 && key_.launch == Launch::forked) join.store_url = store_url;
-  else join.store = make_hash_store();
+  if (count == 1 && key_.launch == Launch::forked)
+    join.store_url = store_url;
+  else
+    join.store = make_hash_store();
   std::vector<std::thread> threads;
   for (Rank rank = first; rank < first + count; ++rank) {
     join.rank = rank;
     if (key_.wire == Wire::two_hosts || key_.wire == Wire::three_hosts) {
       join.host_label = "host" + std::to_string(host_of(key_.wire, key_.ranks, rank));
     }
-    if (count == 1) run_rank(rank, join);
-    else threads.emplace_back([this, rank, join] { run_rank(rank, join); });
+    if (count == 1)
+      run_rank(rank, join);
+    else
+      threads.emplace_back([this, rank, join] { run_rank(rank, join); });
   }
   for (std::thread& thread : threads) thread.join();
 }
@@ -128,9 +132,15 @@ void Session::run_rank(Rank rank, JoinOptions join) const {
       shared_->begun[rank].store(item + 1);
       Outcome outcome;
       switch (items_[item].kind) {
-        case Item::Kind::a_case: outcome = member.run_case(items_[item].row); break;
-        case Item::Kind::refusal: outcome = member.run_refusal(items_[item].index); break;
-        case Item::Kind::mismatch: outcome = member.run_mismatch(items_[item].index); break;
+        case Item::Kind::a_case:
+          outcome = member.run_case(items_[item].row);
+          break;
+        case Item::Kind::refusal:
+          outcome = member.run_refusal(items_[item].index);
+          break;
+        case Item::Kind::mismatch:
+          outcome = member.run_mismatch(items_[item].index);
+          break;
       }
       if (outcome.verdict == Verdict::failed) shared_->add_note(item, rank, outcome.text);
       Cell& cell = shared_->cell(item, rank, key_.ranks);
@@ -171,7 +181,8 @@ std::vector<ItemResult> Session::results() {
   for (Rank rank = 0; rank < key_.ranks; ++rank) begun = std::max(begun, shared_->begun[rank].load());
   std::vector<ItemResult> results;
   for (size_t item = 0; item < begun; ++item) results.push_back(merge(item));
-  if (begun == 0 && !items_.empty()) results.push_back({Verdict::failed, "the group could not be made; " + blame(kNoItem)});
+  if (begun == 0 && !items_.empty())
+    results.push_back({Verdict::failed, "the group could not be made; " + blame(kNoItem)});
   return results;
 }
 

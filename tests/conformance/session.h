@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A group in child processes (each rank one, or all ranks as threads of one) that works through a list of items. Results come
-// back through shared memory, so that also those of ranks that crash or hang are known.
+// A group in child processes (each rank one, or all ranks as threads of one) that works through a list of items.
+// Results come back through shared memory, so that also those of ranks that crash or hang are known.
 #pragma once
 
 #include <sys/types.h>

@@ -122,8 +122,12 @@ class Round {
     ++done_;
     ++summary_.cases;
     switch (result.verdict) {
-      case Verdict::passed: ++summary_.passed; break;
-      case Verdict::unsupported: ++summary_.unsupported; break;
+      case Verdict::passed:
+        ++summary_.passed;
+        break;
+      case Verdict::unsupported:
+        ++summary_.unsupported;
+        break;
       default:
         ++summary_.failed;
         if (options_.failure) options_.failure(item, seed_, result.text);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The conformance suite: every collective × type × operator × edge case on what this machine has. For the command line and
-// for tests.
+// The conformance suite: every collective × type × operator × edge case on what this machine has. For the command line
+// and for tests.
 #pragma once
 
 #include <chrono>
@@ -15,8 +15,8 @@
 namespace regroup::conformance {
 
 struct SuiteOptions {
-  std::vector<Wire> wires;   // empty: all
-  std::vector<Rank> ranks;   // empty: all that the suite knows; others are left out
+  std::vector<Wire> wires;  // empty: all
+  std::vector<Rank> ranks;  // empty: all that the suite knows; others are left out
   uint64_t seed = 1;
   // One item alone, by its name.
   std::optional<Item> only;

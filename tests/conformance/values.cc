@@ -64,23 +64,40 @@ struct SmallTraits {
 template <typename Visitor>
 auto visit(DataType type, Visitor visitor) {
   switch (type) {
-    case DataType::boolean: return visitor(BoolTraits{});
-    case DataType::int8: return visitor(IntegerTraits<int8_t>{});
-    case DataType::int16: return visitor(IntegerTraits<int16_t>{});
-    case DataType::int32: return visitor(IntegerTraits<int32_t>{});
-    case DataType::int64: return visitor(IntegerTraits<int64_t>{});
-    case DataType::uint8: return visitor(IntegerTraits<uint8_t>{});
-    case DataType::uint16: return visitor(IntegerTraits<uint16_t>{});
-    case DataType::uint32: return visitor(IntegerTraits<uint32_t>{});
-    case DataType::uint64: return visitor(IntegerTraits<uint64_t>{});
-    case DataType::float16: return visitor(SmallTraits<DataType::float16, uint16_t>{});
-    case DataType::bfloat16: return visitor(SmallTraits<DataType::bfloat16, uint16_t>{});
-    case DataType::float8_e4m3fn: return visitor(SmallTraits<DataType::float8_e4m3fn, uint8_t>{});
-    case DataType::float8_e5m2: return visitor(SmallTraits<DataType::float8_e5m2, uint8_t>{});
-    case DataType::float32: return visitor(PlainTraits<float>{});
-    case DataType::float64: return visitor(PlainTraits<double>{});
-    case DataType::complex64: return visitor(PlainTraits<std::complex<float>>{});
-    default: return visitor(PlainTraits<std::complex<double>>{});
+    case DataType::boolean:
+      return visitor(BoolTraits{});
+    case DataType::int8:
+      return visitor(IntegerTraits<int8_t>{});
+    case DataType::int16:
+      return visitor(IntegerTraits<int16_t>{});
+    case DataType::int32:
+      return visitor(IntegerTraits<int32_t>{});
+    case DataType::int64:
+      return visitor(IntegerTraits<int64_t>{});
+    case DataType::uint8:
+      return visitor(IntegerTraits<uint8_t>{});
+    case DataType::uint16:
+      return visitor(IntegerTraits<uint16_t>{});
+    case DataType::uint32:
+      return visitor(IntegerTraits<uint32_t>{});
+    case DataType::uint64:
+      return visitor(IntegerTraits<uint64_t>{});
+    case DataType::float16:
+      return visitor(SmallTraits<DataType::float16, uint16_t>{});
+    case DataType::bfloat16:
+      return visitor(SmallTraits<DataType::bfloat16, uint16_t>{});
+    case DataType::float8_e4m3fn:
+      return visitor(SmallTraits<DataType::float8_e4m3fn, uint8_t>{});
+    case DataType::float8_e5m2:
+      return visitor(SmallTraits<DataType::float8_e5m2, uint8_t>{});
+    case DataType::float32:
+      return visitor(PlainTraits<float>{});
+    case DataType::float64:
+      return visitor(PlainTraits<double>{});
+    case DataType::complex64:
+      return visitor(PlainTraits<std::complex<float>>{});
+    default:
+      return visitor(PlainTraits<std::complex<double>>{});
   }
 }
 
@@ -91,17 +108,23 @@ inline constexpr bool kComplex<std::complex<T>> = true;
 
 // --- values
 
-// Whole numbers that stay exact when 17 of them, times a small factor, are added in the type in which sums are kept; narrow
-// formats hold few whole numbers.
+// Whole numbers that stay exact when 17 of them, times a small factor, are added in the type in which sums are kept;
+// narrow formats hold few whole numbers.
 int64_t exact_range(DataType type) {
   switch (type) {
-    case DataType::float8_e4m3fn: return 16;
-    case DataType::float8_e5m2: return 8;
-    case DataType::bfloat16: return 256;
-    case DataType::float16: return 2048;
+    case DataType::float8_e4m3fn:
+      return 16;
+    case DataType::float8_e5m2:
+      return 8;
+    case DataType::bfloat16:
+      return 256;
+    case DataType::float16:
+      return 2048;
     case DataType::float32:
-    case DataType::complex64: return int64_t{1} << 17;
-    default: return int64_t{1} << 40;
+    case DataType::complex64:
+      return int64_t{1} << 17;
+    default:
+      return int64_t{1} << 40;
   }
 }
 
@@ -178,8 +201,10 @@ template <typename Wide>
 Wide combine(ReduceOp::Kind kind, Wide a, Wide b) {
   switch (kind) {
     case ReduceOp::Kind::product:
-      if constexpr (std::is_same_v<Wide, bool>) return a && b;
-      else return a * b;
+      if constexpr (std::is_same_v<Wide, bool>)
+        return a && b;
+      else
+        return a * b;
     case ReduceOp::Kind::minimum:
     case ReduceOp::Kind::maximum:
       if constexpr (!kComplex<Wide>) {
@@ -199,8 +224,10 @@ Wide combine(ReduceOp::Kind kind, Wide a, Wide b) {
       if constexpr (std::is_integral_v<Wide> || std::is_same_v<Wide, Int128>) return a ^ b;
       return a;
     default:  // sum, average, premultiplied_sum
-      if constexpr (std::is_same_v<Wide, bool>) return a || b;
-      else return a + b;
+      if constexpr (std::is_same_v<Wide, bool>)
+        return a || b;
+      else
+        return a + b;
   }
 }
 
@@ -213,9 +240,12 @@ Wide scaled(Wide x, double factor) {
 
 template <typename Wide>
 Wide divided(Wide x, Rank ranks) {
-  if constexpr (std::is_same_v<Wide, bool>) return x;
-  else if constexpr (kComplex<Wide>) return x / static_cast<typename Wide::value_type>(ranks);
-  else return x / static_cast<Wide>(ranks);  // integers: toward zero
+  if constexpr (std::is_same_v<Wide, bool>)
+    return x;
+  else if constexpr (kComplex<Wide>)
+    return x / static_cast<typename Wide::value_type>(ranks);
+  else
+    return x / static_cast<Wide>(ranks);  // integers: toward zero
 }
 
 template <typename Traits>
@@ -247,9 +277,12 @@ void reduce_all(const ValueRule& rule, Rank ranks, uint64_t part, uint64_t first
 
 template <typename Wide>
 bool same_number(Wide a, Wide b) {
-  if constexpr (kComplex<Wide>) return same_number(a.real(), b.real()) && same_number(a.imag(), b.imag());
-  else if constexpr (std::is_floating_point_v<Wide>) return (std::isnan(a) && std::isnan(b)) || std::memcmp(&a, &b, sizeof a) == 0;
-  else return a == b;
+  if constexpr (kComplex<Wide>)
+    return same_number(a.real(), b.real()) && same_number(a.imag(), b.imag());
+  else if constexpr (std::is_floating_point_v<Wide>)
+    return (std::isnan(a) && std::isnan(b)) || std::memcmp(&a, &b, sizeof a) == 0;
+  else
+    return a == b;
 }
 
 template <typename Wide>
@@ -283,7 +316,8 @@ void expect_reduction(const ValueRule& rule, Rank ranks, uint64_t part, uint64_t
   visit(rule.type, [&](auto traits) { reduce_all<decltype(traits)>(rule, ranks, part, first, count, to); });
 }
 
-uint64_t first_difference(const ValueRule& rule, Rank ranks, bool loose, const void* got, const void* want, uint64_t count) {
+uint64_t first_difference(const ValueRule& rule, Rank ranks, bool loose, const void* got, const void* want,
+                          uint64_t count) {
   if (count == 0 || std::memcmp(got, want, count * size_of(rule.type)) == 0) return kNone;
   if (!rule.reduces) {
     const std::byte *a = static_cast<const std::byte*>(got), *b = static_cast<const std::byte*>(want);
@@ -322,12 +356,17 @@ bool meaningful(DataType type, ReduceOp::Kind op) {
   switch (op) {
     case ReduceOp::Kind::bit_and:
     case ReduceOp::Kind::bit_or:
-    case ReduceOp::Kind::bit_xor: return type == DataType::boolean || is_integer(type);
+    case ReduceOp::Kind::bit_xor:
+      return type == DataType::boolean || is_integer(type);
     case ReduceOp::Kind::minimum:
-    case ReduceOp::Kind::maximum: return !is_complex(type);
-    case ReduceOp::Kind::average: return type != DataType::boolean;
-    case ReduceOp::Kind::premultiplied_sum: return is_float(type) || is_complex(type);
-    default: return true;
+    case ReduceOp::Kind::maximum:
+      return !is_complex(type);
+    case ReduceOp::Kind::average:
+      return type != DataType::boolean;
+    case ReduceOp::Kind::premultiplied_sum:
+      return is_float(type) || is_complex(type);
+    default:
+      return true;
   }
 }
 
@@ -339,8 +378,10 @@ std::string show(DataType type, const void* element) {
     std::memcpy(&stored, element, sizeof stored);
     const auto wide = Traits::widen(stored);
     if constexpr (std::is_same_v<typename Traits::Wide, Int128>) {
-      if (wide < 0) text << static_cast<int64_t>(wide);
-      else text << static_cast<uint64_t>(wide);
+      if (wide < 0)
+        text << static_cast<int64_t>(wide);
+      else
+        text << static_cast<uint64_t>(wide);
     } else {
       text << wide;
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What ranks put into a collective and what must come out of it: a value for each (rank, part, index), and the reduction of
-// all ranks' values by a plain loop in rank order. Independent of the library's kernels.
+// What ranks put into a collective and what must come out of it: a value for each (rank, part, index), and the
+// reduction of all ranks' values by a plain loop in rank order. Independent of the library's kernels.
 #pragma once
 
 #include <cstdint>
@@ -32,10 +32,11 @@ void expect_reduction(const ValueRule& rule, Rank ranks, uint64_t part, uint64_t
 
 inline constexpr uint64_t kNone = ~uint64_t{0};
 
-// The first element in which `got` is not `want`; kNone if there is none. Equal means the same bits, except that every NaN
-// equals every other, and that in `loose` comparisons (a floating reduction over `ranks` ranks in no fixed order) results may
-// differ by what rounding can do.
-uint64_t first_difference(const ValueRule& rule, Rank ranks, bool loose, const void* got, const void* want, uint64_t count);
+// The first element in which `got` is not `want`; kNone if there is none. Equal means the same bits, except that every
+// NaN equals every other, and that in `loose` comparisons (a floating reduction over `ranks` ranks in no fixed order)
+// results may differ by what rounding can do.
+uint64_t first_difference(const ValueRule& rule, Rank ranks, bool loose, const void* got, const void* want,
+                          uint64_t count);
 
 // Whether a reduction's bits follow from the inputs alone, given that it is (or is not) reproducible.
 bool exactly_determined(const ValueRule& rule, bool reproducible);

@@ -31,8 +31,10 @@ std::string shown(const std::string& names) {
 std::vector<std::string> split(const std::string& text, char separator) {
   std::vector<std::string> words(1);
   for (const char c : text) {
-    if (c == separator) words.emplace_back();
-    else words.back() += c;
+    if (c == separator)
+      words.emplace_back();
+    else
+      words.back() += c;
   }
   return words;
 }
@@ -70,8 +72,9 @@ std::optional<std::chrono::nanoseconds> parse_duration(std::string_view text) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
   if (error != std::errc() || end == text.data() || !(number >= 0) || !std::isfinite(number)) return std::nullopt;
   const std::string_view unit = text.substr(static_cast<size_t>(end - text.data()));
-  constexpr std::pair<std::string_view, double> kUnits[] = {{"", 1e9},   {"s", 1e9},       {"ms", 1e6},        {"us", 1e3},
-                                                            {"ns", 1.0}, {"m", 60 * 1e9}, {"min", 60 * 1e9}, {"h", 3600 * 1e9}};
+  constexpr std::pair<std::string_view, double> kUnits[] = {{"", 1e9},         {"s", 1e9},       {"ms", 1e6},
+                                                            {"us", 1e3},       {"ns", 1.0},      {"m", 60 * 1e9},
+                                                            {"min", 60 * 1e9}, {"h", 3600 * 1e9}};
   for (const auto& [name, nanoseconds] : kUnits) {
     if (unit != name) continue;
     if (number * nanoseconds > 9e18) return std::nullopt;
@@ -93,87 +96,94 @@ std::optional<std::vector<uint32_t>> parse_ranges(std::string_view text, uint32_
 }
 
 CLI::Option* add_size(CLI::App& app, const std::string& names, uint64_t* to, const std::string& what) {
-  return app.add_option_function<std::string>(
-                names,
-                [to, option = shown(names)](const std::string& text) {
-                  const std::optional<uint64_t> size = parse_size(text);
-                  if (!size) refuse(option, "a size like 4096, 64K or 64M (powers of 1024)", text);
-                  *to = *size;
-                },
-                what)
+  return app
+      .add_option_function<std::string>(
+          names,
+          [to, option = shown(names)](const std::string& text) {
+            const std::optional<uint64_t> size = parse_size(text);
+            if (!size) refuse(option, "a size like 4096, 64K or 64M (powers of 1024)", text);
+            *to = *size;
+          },
+          what)
       ->type_name("SIZE");
 }
 
-CLI::Option* add_duration(CLI::App& app, const std::string& names, std::chrono::nanoseconds* to, const std::string& what) {
-  return app.add_option_function<std::string>(
-                names,
-                [to, option = shown(names)](const std::string& text) {
-                  const std::optional<std::chrono::nanoseconds> duration = parse_duration(text);
-                  if (!duration || duration->count() == 0) refuse(option, "a duration like 500ms, 5s or 2m", text);
-                  *to = *duration;
-                },
-                what)
+CLI::Option* add_duration(CLI::App& app, const std::string& names, std::chrono::nanoseconds* to,
+                          const std::string& what) {
+  return app
+      .add_option_function<std::string>(
+          names,
+          [to, option = shown(names)](const std::string& text) {
+            const std::optional<std::chrono::nanoseconds> duration = parse_duration(text);
+            if (!duration || duration->count() == 0) refuse(option, "a duration like 500ms, 5s or 2m", text);
+            *to = *duration;
+          },
+          what)
       ->type_name("DURATION");
 }
 
-CLI::Option* add_ranges(CLI::App& app, const std::string& names, std::vector<uint32_t>* to, uint32_t least, uint32_t most,
-                        const std::string& what) {
-  return app.add_option_function<std::string>(
-                names,
-                [=, option = shown(names)](const std::string& text) {
-                  const std::optional<std::vector<uint32_t>> numbers = parse_ranges(text, least, most);
-                  if (!numbers) {
-                    refuse(option, fmt::format("numbers from {} to {} like 4, 1-8 or 1,2,5-7", least, most), text);
-                  }
-                  *to = *numbers;
-                },
-                what)
+CLI::Option* add_ranges(CLI::App& app, const std::string& names, std::vector<uint32_t>* to, uint32_t least,
+                        uint32_t most, const std::string& what) {
+  return app
+      .add_option_function<std::string>(
+          names,
+          [=, option = shown(names)](const std::string& text) {
+            const std::optional<std::vector<uint32_t>> numbers = parse_ranges(text, least, most);
+            if (!numbers) {
+              refuse(option, fmt::format("numbers from {} to {} like 4, 1-8 or 1,2,5-7", least, most), text);
+            }
+            *to = *numbers;
+          },
+          what)
       ->type_name("RANGE");
 }
 
 CLI::Option* add_count(CLI::App& app, const std::string& names, uint32_t* to, uint32_t least, uint32_t most,
                        const std::string& what) {
-  return app.add_option_function<std::string>(
-                names,
-                [=, option = shown(names)](const std::string& text) {
-                  uint64_t number = 0;
-                  if (!parse_whole(text, &number) || number < least || number > most) {
-                    refuse(option, fmt::format("a number from {} to {}", least, most), text);
-                  }
-                  *to = static_cast<uint32_t>(number);
-                },
-                what)
+  return app
+      .add_option_function<std::string>(
+          names,
+          [=, option = shown(names)](const std::string& text) {
+            uint64_t number = 0;
+            if (!parse_whole(text, &number) || number < least || number > most) {
+              refuse(option, fmt::format("a number from {} to {}", least, most), text);
+            }
+            *to = static_cast<uint32_t>(number);
+          },
+          what)
       ->type_name("N");
 }
 
 CLI::Option* add_choice(CLI::App& app, const std::string& names, std::string* to, std::vector<std::string> known,
                         const std::string& what) {
-  return app.add_option_function<std::string>(
-                names,
-                [=, option = shown(names)](const std::string& text) {
-                  if (std::find(known.begin(), known.end(), text) == known.end()) {
-                    refuse(option, fmt::format("one of {}", fmt::join(known, ", ")), text);
-                  }
-                  *to = text;
-                },
-                what)
+  return app
+      .add_option_function<std::string>(
+          names,
+          [=, option = shown(names)](const std::string& text) {
+            if (std::find(known.begin(), known.end(), text) == known.end()) {
+              refuse(option, fmt::format("one of {}", fmt::join(known, ", ")), text);
+            }
+            *to = text;
+          },
+          what)
       ->type_name("NAME");
 }
 
-CLI::Option* add_list(CLI::App& app, const std::string& names, std::vector<std::string>* to, std::vector<std::string> known,
-                      const std::string& what) {
-  return app.add_option_function<std::string>(
-                names,
-                [=, option = shown(names)](const std::string& text) {
-                  to->clear();
-                  for (const std::string& word : split(text, ',')) {
-                    if (std::find(known.begin(), known.end(), word) == known.end()) {
-                      refuse(option, fmt::format("some of {} with commas between", fmt::join(known, ", ")), word);
-                    }
-                    if (std::find(to->begin(), to->end(), word) == to->end()) to->push_back(word);
-                  }
-                },
-                what)
+CLI::Option* add_list(CLI::App& app, const std::string& names, std::vector<std::string>* to,
+                      std::vector<std::string> known, const std::string& what) {
+  return app
+      .add_option_function<std::string>(
+          names,
+          [=, option = shown(names)](const std::string& text) {
+            to->clear();
+            for (const std::string& word : split(text, ',')) {
+              if (std::find(known.begin(), known.end(), word) == known.end()) {
+                refuse(option, fmt::format("some of {} with commas between", fmt::join(known, ", ")), word);
+              }
+              if (std::find(to->begin(), to->end(), word) == to->end()) to->push_back(word);
+            }
+          },
+          what)
       ->type_name("NAME,…");
 }
 
@@ -190,16 +200,17 @@ std::vector<std::string> names_of(int count) {
 template <typename Enum>
 CLI::Option* add_enum(CLI::App& app, const std::string& option, std::vector<std::string> known, const std::string& what,
                       std::function<void(Enum)> set) {
-  return app.add_option_function<std::string>(
-                option,
-                [=](const std::string& text) {
-                  Enum value{};
-                  if (std::find(known.begin(), known.end(), text) == known.end() || !parse(text, &value)) {
-                    refuse(option, fmt::format("one of {}", fmt::join(known, ", ")), text);
-                  }
-                  set(value);
-                },
-                what)
+  return app
+      .add_option_function<std::string>(
+          option,
+          [=](const std::string& text) {
+            Enum value{};
+            if (std::find(known.begin(), known.end(), text) == known.end() || !parse(text, &value)) {
+              refuse(option, fmt::format("one of {}", fmt::join(known, ", ")), text);
+            }
+            set(value);
+          },
+          what)
       ->type_name("NAME");
 }
 

@@ -23,17 +23,18 @@ std::optional<std::vector<uint32_t>> parse_ranges(std::string_view text, uint32_
 
 // Each adds an option that writes `*to`; `what` is its help.
 CLI::Option* add_size(CLI::App& app, const std::string& names, uint64_t* to, const std::string& what);
-CLI::Option* add_duration(CLI::App& app, const std::string& names, std::chrono::nanoseconds* to, const std::string& what);
-CLI::Option* add_ranges(CLI::App& app, const std::string& names, std::vector<uint32_t>* to, uint32_t least, uint32_t most,
-                        const std::string& what);
+CLI::Option* add_duration(CLI::App& app, const std::string& names, std::chrono::nanoseconds* to,
+                          const std::string& what);
+CLI::Option* add_ranges(CLI::App& app, const std::string& names, std::vector<uint32_t>* to, uint32_t least,
+                        uint32_t most, const std::string& what);
 CLI::Option* add_count(CLI::App& app, const std::string& names, uint32_t* to, uint32_t least, uint32_t most,
                        const std::string& what);
 // One of `known`.
 CLI::Option* add_choice(CLI::App& app, const std::string& names, std::string* to, std::vector<std::string> known,
                         const std::string& what);
 // Several of `known`, with commas between.
-CLI::Option* add_list(CLI::App& app, const std::string& names, std::vector<std::string>* to, std::vector<std::string> known,
-                      const std::string& what);
+CLI::Option* add_list(CLI::App& app, const std::string& names, std::vector<std::string>* to,
+                      std::vector<std::string> known, const std::string& what);
 CLI::Option* add_collective(CLI::App& app, Collective* to);
 CLI::Option* add_type(CLI::App& app, DataType* to);
 CLI::Option* add_op(CLI::App& app, ReduceOp* to);

@@ -78,17 +78,18 @@ void print_heading(const Options& options) {
   const Call& call = options.what.call;
   print("{} among {} ranks, {} by {}, {} memory{}, transport {}\n", name(call.collective), call.ranks, name(call.type),
         name(options.what.op.kind), options.memory, options.what.in_place ? " (in place)" : "", call.transport);
-  print("{:>10} {:>18} {:>6} {:>12} {:>12} {:>12} {:>9} {:>9} {:>12} {:>6}\n", "bytes", "algorithm", "calls", "p50", "min",
-        "p99", "algbw", "busbw", "floor", "equal");
+  print("{:>10} {:>18} {:>6} {:>12} {:>12} {:>12} {:>9} {:>9} {:>12} {:>6}\n", "bytes", "algorithm", "calls", "p50",
+        "min", "p99", "algbw", "busbw", "floor", "equal");
 }
 
 void print_line(const Options& options, const Measured& measured) {
   const SizeResult& times = *measured.times;
   const double rate = algbw(measured.bytes, times.p50_us);
   print("{:>10} {:>18} {:>6} {:>12} {:>12} {:>12} {:>9.2f} {:>9.2f} {:>12} {:>6}\n", human_bytes(measured.bytes),
-        measured.algorithm, times.iterations, human_us(times.p50_us), human_us(times.min_us), human_us(times.p99_us), rate,
-        rate * bus_factor(options.what.call.collective, options.what.call.ranks),
-        times.floor_us > 0 ? human_us(times.floor_us) : "-", measured.equal ? (*measured.equal ? "true" : "false") : "-");
+        measured.algorithm, times.iterations, human_us(times.p50_us), human_us(times.min_us), human_us(times.p99_us),
+        rate, rate * bus_factor(options.what.call.collective, options.what.call.ranks),
+        times.floor_us > 0 ? human_us(times.floor_us) : "-",
+        measured.equal ? (*measured.equal ? "true" : "false") : "-");
   std::fflush(stdout);
 }
 
@@ -129,8 +130,10 @@ int run_bench(Options& options) {
       [&](const Measured& measured) {
         bar.clear();
         all_equal = all_equal && measured.equal.value_or(true);
-        if (options.json) print_as_json(options, measured);
-        else print_line(options, measured);
+        if (options.json)
+          print_as_json(options, measured);
+        else
+          print_line(options, measured);
         if (options.profile && !options.json) print_profile(*measured.times);
       },
       [&](uint64_t done, uint64_t planned) { bar.update(done, planned); });
@@ -160,7 +163,8 @@ void add_bench(CLI::App& app, int* status) {
   add_count(*verb, "--root", &what.call.root, 0, kMostRanks - 1, "the root, where there is one (0)");
   add_choice(*verb, "--backend", &options.backend, {"native"}, "which backend (native)");
   add_choice(*verb, "--transport", &what.call.transport, {"auto", "shm", "tcp"}, "auto, shm or tcp (auto)");
-  add_choice(*verb, "--memory", &options.memory, {"ordinary", "mapped"}, "ordinary, or mapped by regroup::allocate (ordinary)");
+  add_choice(*verb, "--memory", &options.memory, {"ordinary", "mapped"},
+             "ordinary, or mapped by regroup::allocate (ordinary)");
   verb->add_option("--algorithm", what.algorithm, "by name (the library's choice)");
   verb->add_flag("--reproducible", what.call.reproducible, "fold in rank order");
   verb->add_flag("--in-place", what.in_place, "the in-place form");

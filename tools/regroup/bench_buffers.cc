@@ -68,8 +68,10 @@ void BenchBuffers::resize(uint64_t bytes) {
   for (uint64_t part = 0; part < input_parts(); ++part) {
     // In place, all_gather reads but the rank's own part; the values of the others must not be right by chance.
     std::byte* at = pristine_.data() + part * part_bytes;
-    if (own_part_only && part != rank_) std::memset(at, 0x5a, part_bytes);
-    else conformance::fill(rule_, rank_, own_part_only ? 0 : part, 0, part_, at);
+    if (own_part_only && part != rank_)
+      std::memset(at, 0x5a, part_bytes);
+    else
+      conformance::fill(rule_, rank_, own_part_only ? 0 : part, 0, part_, at);
   }
   if (what_->check) expect();
 }
@@ -81,13 +83,25 @@ void BenchBuffers::expect() {
     std::byte* at = expected_.data() + part * part_bytes;
     const Rank from = static_cast<Rank>(part);
     switch (call.collective) {
-      case Collective::broadcast: conformance::fill(rule_, call.root, 0, 0, part_, at); break;
-      case Collective::scatter: conformance::fill(rule_, call.root, rank_, 0, part_, at); break;
+      case Collective::broadcast:
+        conformance::fill(rule_, call.root, 0, 0, part_, at);
+        break;
+      case Collective::scatter:
+        conformance::fill(rule_, call.root, rank_, 0, part_, at);
+        break;
       case Collective::gather:
-      case Collective::all_gather: conformance::fill(rule_, from, 0, 0, part_, at); break;
-      case Collective::all_to_all: conformance::fill(rule_, from, rank_, 0, part_, at); break;
-      case Collective::reduce_scatter: conformance::expect_reduction(rule_, call.ranks, rank_, 0, part_, at); break;
-      default: conformance::expect_reduction(rule_, call.ranks, 0, 0, part_, at); break;
+      case Collective::all_gather:
+        conformance::fill(rule_, from, 0, 0, part_, at);
+        break;
+      case Collective::all_to_all:
+        conformance::fill(rule_, from, rank_, 0, part_, at);
+        break;
+      case Collective::reduce_scatter:
+        conformance::expect_reduction(rule_, call.ranks, rank_, 0, part_, at);
+        break;
+      default:
+        conformance::expect_reduction(rule_, call.ranks, 0, 0, part_, at);
+        break;
     }
   }
 }
@@ -106,8 +120,8 @@ bool BenchBuffers::right() const {
   const bool inside = what_->in_place && (c == Collective::scatter || c == Collective::reduce_scatter) &&
                       (c != Collective::scatter || at_root());
   const std::byte* got = inside ? output_ + rank_ * part_bytes : output_;
-  return conformance::first_difference(rule_, what_->call.ranks, false, got, expected_.data(), output_parts() * part_) ==
-         conformance::kNone;
+  return conformance::first_difference(rule_, what_->call.ranks, false, got, expected_.data(),
+                                       output_parts() * part_) == conformance::kNone;
 }
 
 std::vector<Buffer> BenchBuffers::list(std::byte* data, uint64_t parts) const {
@@ -128,17 +142,20 @@ Operation BenchBuffers::operation() const {
   const Rank root = call.root;
   const Buffer input = buffer(input_, input_parts()), output = buffer(output_, output_parts());
   switch (call.collective) {
-    case Collective::barrier: return barrier(options);
+    case Collective::barrier:
+      return barrier(options);
     case Collective::broadcast:
       return in ? broadcast(in_place(input), root, options) : broadcast(from(input), into(output), root, options);
     case Collective::all_reduce:
-      return in ? all_reduce(in_place(input), what_->op, options) : all_reduce(from(input), into(output), what_->op, options);
+      return in ? all_reduce(in_place(input), what_->op, options)
+                : all_reduce(from(input), into(output), what_->op, options);
     case Collective::reduce:
       if (in) return reduce(in_place(input), what_->op, root, options);
       return at_root() ? reduce(from(input), into(output), what_->op, root, options)
                        : reduce(from(input), what_->op, root, options);
     case Collective::gather:
-      if (!at_root()) return gather(from(buffer(in ? input_ + rank_ * part_ * size_of(call.type) : input_, 1)), root, options);
+      if (!at_root())
+        return gather(from(buffer(in ? input_ + rank_ * part_ * size_of(call.type) : input_, 1)), root, options);
       return in ? gather(in_place(output), root, options) : gather(from(input), into(output), root, options);
     case Collective::all_gather:
       return in ? all_gather(in_place(output), options) : all_gather(from(input), into(output), options);

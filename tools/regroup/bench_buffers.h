@@ -43,7 +43,7 @@ class BenchBuffers {
   std::vector<Allocation> allocations_;
   std::vector<std::vector<std::byte>> ordinary_;
   std::byte* input_ = nullptr;
-  std::byte* output_ = nullptr;  // in place: the same
+  std::byte* output_ = nullptr;      // in place: the same
   std::vector<std::byte> pristine_;  // what inputs are written from
   std::vector<std::byte> expected_;
 };

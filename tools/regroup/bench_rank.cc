@@ -156,8 +156,10 @@ class BenchRank {
     bool worked = true;
     mine_.floor_us[iteration] = timed(kFloor, [&] {
       if (floor_ == 0) return;
-      if (ring_ != nullptr) worked = ring_->exchange(socket_buffer_.data(), socket_buffer_.size(), floor_);
-      else copies_->run(floor_);
+      if (ring_ != nullptr)
+        worked = ring_->exchange(socket_buffer_.data(), socket_buffer_.size(), floor_);
+      else
+        copies_->run(floor_);
     });
     if (!worked) problem_ = "bare sockets failed";
     return worked;
@@ -180,7 +182,7 @@ class BenchRank {
     result.p50_us = calls[iterations / 2];
     result.min_us = calls.front();
     result.p99_us = calls[std::min<size_t>(iterations - 1, iterations * 99 / 100)];
-    if (what_.floor) result.floor_us = slowest(&RankArea::floor_us, iterations)[iterations / 2];
+    if (floor_ > 0) result.floor_us = slowest(&RankArea::floor_us, iterations)[iterations / 2];
     result.whole_us = whole_us;
     const std::string names[kPhases] = {"write inputs", "meet the others", std::string(name(what_.call.collective)),
                                         "compare outputs", "floor"};

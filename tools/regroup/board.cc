@@ -37,7 +37,8 @@ void Unmap::operator()(Board* board) const { ::munmap(board, sizeof(Board)); }
 
 SharedBoard make_board() {
   // Most of it is never touched, and costs nothing.
-  void* memory = ::mmap(nullptr, sizeof(Board), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  void* memory =
+      ::mmap(nullptr, sizeof(Board), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   return SharedBoard(memory == MAP_FAILED ? nullptr : static_cast<Board*>(memory));
 }
 

@@ -26,8 +26,8 @@ struct SizeResult {
   std::atomic<bool> ready;
   uint32_t iterations;
   double p50_us, min_us, p99_us;
-  double floor_us;   // 0: none
-  double whole_us;   // all timed iterations, with what belongs to them
+  double floor_us;  // 0: none
+  double whole_us;  // all timed iterations, with what belongs to them
   Phase phases[kMostPhases];
 };
 

@@ -48,7 +48,8 @@ void print_availability(const char* title, const std::vector<Availability>& all)
   }
 }
 
-// For each backend a grid: collectives down, types across; of the operators the least support counts, and how many there are.
+// For each backend a grid: collectives down, types across; of the operators the least support counts, and how many
+// there are.
 void print_table(const Capabilities& all) {
   constexpr char kMarks[] = {'n', 'e', '-'};
   std::map<std::string, std::map<Collective, std::map<DataType, std::string>>> grids;
@@ -76,7 +77,8 @@ void print_table(const Capabilities& all) {
 }  // namespace
 
 void add_capabilities(CLI::App& app, int* status) {
-  CLI::App* verb = app.add_subcommand("capabilities", "Show backends, transports, and what each does natively or at all");
+  CLI::App* verb =
+      app.add_subcommand("capabilities", "Show backends, transports, and what each does natively or at all");
   static bool json = false;
   verb->add_flag("--json", json, "one JSON object");
   verb->callback([status] {

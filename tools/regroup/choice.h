@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the library would do for a call, worked out from the same table that it uses: the problem in elements, the facts, the
-// algorithm and why, and all ranks' schedules.
+// What the library would do for a call, worked out from the same table that it uses: the problem in elements, the
+// facts, the algorithm and why, and all ranks' schedules.
 #pragma once
 
 #include <cstdint>

@@ -84,7 +84,8 @@ int run_all(const Options& options) {
 }  // namespace
 
 void add_conformance(CLI::App& app, int* status) {
-  CLI::App* verb = app.add_subcommand("conformance", "Try every collective, type, operator and edge case on this machine");
+  CLI::App* verb =
+      app.add_subcommand("conformance", "Try every collective, type, operator and edge case on this machine");
   static Options options;
   add_list(*verb, "--backend", &options.backends, {"native"}, "which backends (all there are)");
   add_list(*verb, "--transport", &options.transports, {"shm", "tcp", "mixed"},

@@ -101,17 +101,20 @@ void print_as_json(const Options& options, const Outcome& outcome) {
 
 int show(const Options& options) {
   if (!options.json) {
-    print("{} processes each hold a list of {} buffers, {} in all, and send one to every rank (all_to_all).\n"
-          "Each way below does the same {} times; rank 0's time is broken down, and every element is compared.\n",
-          options.ranks, options.ranks, human_bytes(options.bytes), options.iterations);
+    print(
+        "{} processes each hold a list of {} buffers, {} in all, and send one to every rank (all_to_all).\n"
+        "Each way below does the same {} times; rank 0's time is broken down, and every element is compared.\n",
+        options.ranks, options.ranks, human_bytes(options.bytes), options.iterations);
   }
   std::vector<Outcome> outcomes;
   for (const Contender& contender : kContenders) {
     if (!options.json) print("\n{} ({})\n", contender.title, contender.explanation);
     std::fflush(stdout);
     outcomes.push_back(try_one(options, contender));
-    if (options.json) print_as_json(options, outcomes.back());
-    else if (!outcomes.back().problem.empty()) print("did not run: {}\n", outcomes.back().problem);
+    if (options.json)
+      print_as_json(options, outcomes.back());
+    else if (!outcomes.back().problem.empty())
+      print("did not run: {}\n", outcomes.back().problem);
   }
   // Each is compared with the one right answer, so outputs that are right are equal among each other.
   const bool equal = std::all_of(outcomes.begin(), outcomes.end(), [](const Outcome& one) { return one.equal; });

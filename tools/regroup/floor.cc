@@ -27,21 +27,30 @@ uint64_t others_share(Rank ranks, uint64_t bytes) { return bytes / ranks * (rank
 
 uint64_t least_bytes(Collective collective, Rank ranks, uint64_t bytes) {
   switch (collective) {
-    case Collective::all_reduce: return 2 * others_share(ranks, bytes);
+    case Collective::all_reduce:
+      return 2 * others_share(ranks, bytes);
     case Collective::reduce:
-    case Collective::reduce_scatter: return others_share(ranks, bytes);
-    case Collective::scatter: return bytes / ranks;
-    case Collective::barrier: return 0;
-    default: return bytes;
+    case Collective::reduce_scatter:
+      return others_share(ranks, bytes);
+    case Collective::scatter:
+      return bytes / ranks;
+    case Collective::barrier:
+      return 0;
+    default:
+      return bytes;
   }
 }
 
 uint64_t least_wire_bytes(Collective collective, Rank ranks, uint64_t bytes) {
   switch (collective) {
-    case Collective::all_reduce: return 2 * others_share(ranks, bytes);
-    case Collective::broadcast: return bytes;
-    case Collective::barrier: return 0;
-    default: return others_share(ranks, bytes);
+    case Collective::all_reduce:
+      return 2 * others_share(ranks, bytes);
+    case Collective::broadcast:
+      return bytes;
+    case Collective::barrier:
+      return 0;
+    default:
+      return others_share(ranks, bytes);
   }
 }
 
@@ -51,8 +60,10 @@ CopyFloor::CopyFloor(uint64_t most_bytes)
 void CopyFloor::copy(uint64_t bytes, bool streaming) {
   while (bytes > 0) {
     const uint64_t now = std::min<uint64_t>(bytes, from_.size());
-    if (streaming) reduction::copy_streaming(to_.data(), from_.data(), now);
-    else std::memcpy(to_.data(), from_.data(), now);
+    if (streaming)
+      reduction::copy_streaming(to_.data(), from_.data(), now);
+    else
+      std::memcpy(to_.data(), from_.data(), now);
     bytes -= now;
   }
 }
@@ -77,7 +88,8 @@ SocketRing::SocketRing(Rank ranks) {
     address.sin_family = AF_INET;
     address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     socklen_t length = sizeof address;
-    const bool bound = ::bind(fd.get(), reinterpret_cast<sockaddr*>(&address), length) == 0 && ::listen(fd.get(), 1) == 0 &&
+    const bool bound = ::bind(fd.get(), reinterpret_cast<sockaddr*>(&address), length) == 0 &&
+                       ::listen(fd.get(), 1) == 0 &&
                        ::getsockname(fd.get(), reinterpret_cast<sockaddr*>(&address), &length) == 0;
     ports_.push_back(bound ? ntohs(address.sin_port) : 0);
     listeners_.push_back(std::move(fd));

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What no implementation can beat: the bytes that a collective must move, moved by nothing but copies, or by bare sockets.
+// What no implementation can beat: the bytes that a collective must move, moved by nothing but copies, or by bare
+// sockets.
 #pragma once
 
 #include <chrono>
@@ -12,9 +13,10 @@
 
 namespace regroup::tool {
 
-// Bytes that a rank must at least write to memory, for `bytes` of its larger side. all_to_all, all_gather, broadcast: its
-// whole output, for nothing else puts it there. all_reduce: 2(P−1)/P of the vector, as any algorithm that shares the work out
-// evenly receives that much. reduce_scatter, reduce: (P−1)/P. gather: the root's whole output. scatter: one part.
+// Bytes that a rank must at least write to memory, for `bytes` of its larger side. all_to_all, all_gather, broadcast:
+// its whole output, for nothing else puts it there. all_reduce: 2(P−1)/P of the vector, as any algorithm that shares
+// the work out evenly receives that much. reduce_scatter, reduce: (P−1)/P. gather: the root's whole output. scatter:
+// one part.
 uint64_t least_bytes(Collective collective, Rank ranks, uint64_t bytes);
 // The same over a wire, in each direction: a rank's own part does not travel.
 uint64_t least_wire_bytes(Collective collective, Rank ranks, uint64_t bytes);

@@ -8,9 +8,11 @@ void add_help(CLI::App& app, int* status) {
   CLI::App* verb = app.add_subcommand("help", "Explain the tool, or one verb");
   static std::string about;
   verb->add_option("VERB", about, "which verb");
+  // Now: once a verb is chosen, the whole tool's help is no longer to be had.
+  static const std::string overview = app.help();
   verb->callback([&app, status] {
     if (about.empty()) {
-      print("{}", app.help());
+      print("{}", overview);
       print("`regroup help VERB` explains one of them.\n");
       return;
     }

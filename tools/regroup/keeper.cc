@@ -90,10 +90,10 @@ bool Keeper::start_ranks(const std::string& host, const std::string& port) {
   for (uint32_t rank = 0; rank < options_.ranks; ++rank) {
     const std::string number = std::to_string(rank);
     // torch's clients connect to a store that is served for them if they are told so in torchrun's way.
-    const std::vector<std::string> environment = environment_with(
-        {"REGROUP_STORE=tcp://" + host + ":" + port, "REGROUP_RANK=" + number, "REGROUP_SIZE=" + size, "RANK=" + number,
-         "LOCAL_RANK=" + number, "WORLD_SIZE=" + size, "LOCAL_WORLD_SIZE=" + size, "MASTER_ADDR=" + host,
-         "MASTER_PORT=" + port, "TORCHELASTIC_USE_AGENT_STORE=True"});
+    const std::vector<std::string> environment =
+        environment_with({"REGROUP_STORE=tcp://" + host + ":" + port, "REGROUP_RANK=" + number, "REGROUP_SIZE=" + size,
+                          "RANK=" + number, "LOCAL_RANK=" + number, "WORLD_SIZE=" + size, "LOCAL_WORLD_SIZE=" + size,
+                          "MASTER_ADDR=" + host, "MASTER_PORT=" + port, "TORCHELASTIC_USE_AGENT_STORE=True"});
     const pid_t child = ::fork();
     if (child == 0) become_rank(rank, environment);
     if (child < 0) {

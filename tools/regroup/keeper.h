@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The process that has the ranks as children: serves their store, starts them, passes signals on, and ends the tree when the
-// first fails, when all are done, or when it is told to.
+// The process that has the ranks as children: serves their store, starts them, passes signals on, and ends the tree
+// when the first fails, when all are done, or when it is told to.
 #pragma once
 
 #include <signal.h>
@@ -43,7 +43,7 @@ class Keeper {
   std::vector<pid_t> ranks_;  // 0 once ended
   std::optional<uint32_t> first_failed_;
   int status_ = 0;
-  bool ending_ = false;       // SIGTERM was sent, or the user's signal passed on
+  bool ending_ = false;  // SIGTERM was sent, or the user's signal passed on
   Steady::time_point kill_at_{};
 };
 

@@ -24,8 +24,10 @@ int refuse(const CLI::App& app, const CLI::ParseError& error) {
   std::string message = error.what();
   while (!message.empty() && message.back() == '\n') message.pop_back();
   note("{}: {}\n", name, message);
-  if (verb == nullptr) note("`regroup help` lists the verbs.\n");
-  else note("`regroup help {}` says what it takes.\n", verb->get_name());
+  if (verb == nullptr)
+    note("`regroup help` lists the verbs.\n");
+  else
+    note("`regroup help {}` says what it takes.\n", verb->get_name());
   return kUsage;
 }
 
@@ -34,11 +36,14 @@ int run(int argc, char** argv) {
   std::vector<std::string> own, program;
   bool after = false;
   for (int at = 1; at < argc; ++at) {
-    if (!after && std::strcmp(argv[at], "--") == 0) after = true;
-    else (after ? program : own).emplace_back(argv[at]);
+    if (!after && std::strcmp(argv[at], "--") == 0)
+      after = true;
+    else
+      (after ? program : own).emplace_back(argv[at]);
   }
 
-  CLI::App app("Process groups: collectives that are fast on one host, work across hosts, and survive their members.", "regroup");
+  CLI::App app("Process groups: collectives that are fast on one host, work across hosts, and survive their members.",
+               "regroup");
   app.set_version_flag("--version", "regroup " REGROUP_VERSION, "print the version");
   app.require_subcommand(1);
   int status = kWorked;
@@ -59,7 +64,8 @@ int run(int argc, char** argv) {
     if (!own[0].starts_with('-') && find_verb(app, own[0]) == nullptr) {
       throw CLI::ParseError(fmt::format("\"{}\" is no verb", own[0]), CLI::ExitCodes::ExtrasError);
     }
-    if (after && own[0] != "run") throw CLI::ParseError("only `run` takes a program after --", CLI::ExitCodes::ExtrasError);
+    if (after && own[0] != "run")
+      throw CLI::ParseError("only `run` takes a program after --", CLI::ExitCodes::ExtrasError);
     std::vector<std::string> reversed(own.rbegin(), own.rend());
     app.parse(std::move(reversed));
   } catch (const CLI::Success& request) {

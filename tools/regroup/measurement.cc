@@ -93,13 +93,16 @@ std::string problems_of(const Board& board, Rank ranks) {
 double bus_factor(Collective collective, Rank ranks) {
   const double others = static_cast<double>(ranks - 1) / static_cast<double>(ranks);
   switch (collective) {
-    case Collective::all_reduce: return 2 * others;
+    case Collective::all_reduce:
+      return 2 * others;
     case Collective::all_gather:
     case Collective::reduce_scatter:
     case Collective::all_to_all:
     case Collective::gather:
-    case Collective::scatter: return others;
-    default: return 1;
+    case Collective::scatter:
+      return others;
+    default:
+      return 1;
   }
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Measures a collective over forked, pinned ranks. Every iteration: inputs are written anew, all ranks meet, each times its
-// call, and the slowest rank's time counts. The floor is measured in the same rounds.
+// Measures a collective over forked, pinned ranks. Every iteration: inputs are written anew, all ranks meet, each times
+// its call, and the slowest rank's time counts. The floor is measured in the same rounds.
 #pragma once
 
 #include <cstdint>
@@ -15,17 +15,17 @@
 namespace regroup::tool {
 
 struct Measurement {
-  Call call;                     // but for `bytes`
-  std::vector<uint64_t> sizes;   // in bytes of a rank's larger side
+  Call call;                    // but for `bytes`
+  std::vector<uint64_t> sizes;  // in bytes of a rank's larger side
   ReduceOp op;
-  bool mapped = false;           // memory from regroup::allocate
+  bool mapped = false;  // memory from regroup::allocate
   bool in_place = false;
-  bool check = false;            // every output element, after every call
+  bool check = false;  // every output element, after every call
   bool floor = true;
-  std::string algorithm;         // empty: the library's choice
-  uint32_t iterations = 0;       // 0: as many as half a second or so allows, at least 5
-  uint32_t warmup = 0;           // 0: some
-  double seconds = 0.7;          // to spend on a size, where `iterations` leaves it open
+  std::string algorithm;    // empty: the library's choice
+  uint32_t iterations = 0;  // 0: as many as half a second or so allows, at least 5
+  uint32_t warmup = 0;      // 0: some
+  double seconds = 0.7;     // to spend on a size, where `iterations` leaves it open
 };
 
 struct Measured {

@@ -20,7 +20,11 @@ std::string human_seconds(double seconds) {
 }  // namespace
 
 Progress::Progress(std::string what, std::string unit)
-    : what_(std::move(what)), unit_(std::move(unit)), terminal_(::isatty(STDERR_FILENO) != 0), begin_(Steady::now()), last_(begin_) {}
+    : what_(std::move(what)),
+      unit_(std::move(unit)),
+      terminal_(::isatty(STDERR_FILENO) != 0),
+      begin_(Steady::now()),
+      last_(begin_) {}
 
 void Progress::update(uint64_t done, uint64_t total) {
   const auto now = Steady::now();
@@ -31,8 +35,10 @@ void Progress::update(uint64_t done, uint64_t total) {
   const double rate = static_cast<double>(done) / seconds;
   const double part = total == 0 ? 0 : std::min(1.0, static_cast<double>(done) / static_cast<double>(total));
   const int full = static_cast<int>(part * kWidth);
-  const std::string bar = std::string(static_cast<size_t>(full), '#') + std::string(static_cast<size_t>(kWidth - full), '.');
-  const std::string left = rate > 0 ? human_seconds(static_cast<double>(total - std::min(done, total)) / rate) + " left" : "";
+  const std::string bar =
+      std::string(static_cast<size_t>(full), '#') + std::string(static_cast<size_t>(kWidth - full), '.');
+  const std::string left =
+      rate > 0 ? human_seconds(static_cast<double>(total - std::min(done, total)) / rate) + " left" : "";
   note("\r\x1b[K{} [{}] {}/{} {}, {:.0f}/s, {}", what_, bar, done, total, unit_, rate, left);
 }
 

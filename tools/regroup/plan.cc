@@ -42,10 +42,14 @@ void print_dot_rank(const plan::Schedule& schedule) {
   for (const plan::Step& step : schedule.steps()) {
     std::string label(name(step.kind));
     if (step.peer != plan::kNoRank) label += fmt::format(" rank {}", step.peer);
-    if (step.kind == plan::StepKind::notify || step.kind == plan::StepKind::await) label += fmt::format("\\nmark {}", step.mark);
-    else label += fmt::format("\\n{} elements", step.kind == plan::StepKind::send ? schedule.sources(step)[0].slice.count : step.to.count);
+    if (step.kind == plan::StepKind::notify || step.kind == plan::StepKind::await)
+      label += fmt::format("\\nmark {}", step.mark);
+    else
+      label += fmt::format("\\n{} elements",
+                           step.kind == plan::StepKind::send ? schedule.sources(step)[0].slice.count : step.to.count);
     print("    r{}s{} [label=\"{}\"];\n", rank, index, label);
-    for (const plan::StepIndex earlier : schedule.after(step)) print("    r{}s{} -> r{}s{};\n", rank, earlier, rank, index);
+    for (const plan::StepIndex earlier : schedule.after(step))
+      print("    r{}s{} -> r{}s{};\n", rank, earlier, rank, index);
     ++index;
   }
   print("  }}\n");
@@ -123,8 +127,8 @@ void print_for_people(const Options& options, const Candidate& chosen, std::stri
   print("source: {}\n\n", chosen.algorithm->source);
   print("{:<22} {:>12} {:>8} {:>14} {:>14}\n", "algorithm", "predicted", "steps", "sent a rank", "read a rank");
   for (const Candidate& candidate : candidates) {
-    print("{:<22} {:>9.1f} us {:>8} {:>14} {:>14}{}\n", candidate.algorithm->name, candidate.cost.us, candidate.cost.steps,
-          human_bytes(candidate.cost.sent_bytes), human_bytes(candidate.cost.read_bytes),
+    print("{:<22} {:>9.1f} us {:>8} {:>14} {:>14}{}\n", candidate.algorithm->name, candidate.cost.us,
+          candidate.cost.steps, human_bytes(candidate.cost.sent_bytes), human_bytes(candidate.cost.read_bytes),
           candidate.algorithm == chosen.algorithm ? "  ← this one" : "");
   }
   print("(most of any rank; by a model of latency and bandwidth, not by measurement)\n");
@@ -157,9 +161,12 @@ int explain(Options& options) {
   }
   const std::vector<plan::Schedule> schedules = schedules_of(*algorithm, call);
   const Candidate chosen{algorithm, cost_of(*algorithm, call)};
-  if (options.dot) print_dot(options, schedules);
-  else if (options.json) print_as_json(options, chosen, reason, candidates, schedules);
-  else print_for_people(options, chosen, reason, candidates, schedules);
+  if (options.dot)
+    print_dot(options, schedules);
+  else if (options.json)
+    print_as_json(options, chosen, reason, candidates, schedules);
+  else
+    print_for_people(options, chosen, reason, candidates, schedules);
   return kWorked;
 }
 

@@ -13,9 +13,10 @@ void add_run(CLI::App& app, const std::vector<std::string>& program, int* status
   add_duration(*verb, "--timeout", &timeout, "end all ranks after this time, with exit status 124");
   add_duration(*verb, "--grace", &options.grace, "from SIGTERM to SIGKILL when ranks are ended (3s)");
   verb->add_flag("--json", options.json, "a summary at the end as a JSON object");
-  verb->footer("Ranks get RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR, MASTER_PORT, REGROUP_RANK,\n"
-               "REGROUP_SIZE and REGROUP_STORE. The exit status is the first failure's; 128 + signal for a rank that a\n"
-               "signal ended. The whole tree of processes ends with it.");
+  verb->footer(
+      "Ranks get RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR, MASTER_PORT, REGROUP_RANK,\n"
+      "REGROUP_SIZE and REGROUP_STORE. The exit status is the first failure's; 128 + signal for a rank that a\n"
+      "signal ended. The whole tree of processes ends with it.");
   verb->callback([&program, status] {
     if (program.empty()) throw CLI::ValidationError("PROGRAM", "is missing: regroup run -n 4 -- PROGRAM ARGS");
     options.program = program;

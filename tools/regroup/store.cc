@@ -27,8 +27,10 @@ int serve(const Options& options) {
     return kFailed;
   }
   const std::string address = server.value()->address();
-  if (options.json) print_json({{"address", address}});
-  else print("{}\n", address);
+  if (options.json)
+    print_json({{"address", address}});
+  else
+    print("{}\n", address);
   std::fflush(stdout);
   note("serving; a signal ends it\n");
   int caught = 0;
@@ -39,7 +41,8 @@ int serve(const Options& options) {
 }  // namespace
 
 void add_store(CLI::App& app, int* status) {
-  CLI::App* verb = app.add_subcommand("store", "Serve a store by which ranks find each other; prints its address first");
+  CLI::App* verb =
+      app.add_subcommand("store", "Serve a store by which ranks find each other; prints its address first");
   static Options options;
   verb->add_option("--listen", options.listen, "HOST:PORT; port 0 lets the system choose (127.0.0.1:0)")
       ->check([](const std::string& text) {

@@ -36,8 +36,8 @@ int verify_all(const Options& options) {
     object["steps"] = result.steps;
     print_json(object);
   } else {
-    print("{} schedules ({} steps) in {} sets: {} proved, {} failed, {:.1f} s\n", result.schedules, result.steps, result.sets,
-          result.proved, result.failed, result.seconds);
+    print("{} schedules ({} steps) in {} sets: {} proved, {} failed, {:.1f} s\n", result.schedules, result.steps,
+          result.sets, result.proved, result.failed, result.seconds);
   }
   return result.failed == 0 && result.complete ? kWorked : kFailed;
 }
