@@ -25,13 +25,14 @@ uint64_t least_block_in_batch(uint64_t count, size_t members);
 // One rank's schedules, one a collective, to one schedule with the same steps. Every rank gives the same collectives,
 // by the same algorithms, in the same order; then the result is as right and as free of deadlock as its members:
 // - Messages between two ranks are numbered anew, member after member, on both sides alike.
-// - Marks of member m lie above those of member m − 1, and a rank publishes them in that order. A mark that is awaited
-// from a
-//   member can therefore come from no earlier one; and the wait ends, because the steps of member 0 wait for
-//   steps of member 0 only, and those of member m, in addition, for marks of members before it.
-//   (A member's marks so wait for this rank's last read in the members before it; messages of all members mix freely.)
+// - Marks of member m lie above those of member m − 1, and a rank publishes them in that order. So a mark awaited from
+//   a member can't come from an earlier one. And the wait ends: the steps of member 0 wait for steps of member 0 only,
+//   those of member m, in addition, for the marks of members before it. (A member's marks thus also wait for this
+//   rank's last read in the members before it; messages of all members mix freely.)
 // - Each member has its own spaces and its own scratch (Step::member).
-// No member may itself be a batch. A member that uses a mark above marks_in_batch is a bug.
+// No member may itself be a batch. A member that uses a mark above marks_in_batch is a bug: give it blocks of at least
+// least_block_in_batch, and where a planner marks by host (all_gather hierarchical) and there are more hosts than
+// marks, take one that sends messages.
 plan::Schedule plan_batch(std::span<const plan::Schedule> members);
 
 }  // namespace regroup::algorithms

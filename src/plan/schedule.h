@@ -150,6 +150,11 @@ class Schedule {
     std::vector<uint64_t>& scratch;
   };
   Parts parts() { return {steps_, sources_, after_, scratch_}; }
+  // Whether the step's ranges lie inside the schedule's lists; always so unless it was damaged.
+  bool owns_ranges(const Step& step) const {
+    return step.sources.begin <= sources_.size() && step.sources.count <= sources_.size() - step.sources.begin &&
+           step.after.begin <= after_.size() && step.after.count <= after_.size() - step.after.begin;
+  }
 
  private:
   StepIndex add(Step step, std::span<const Source> sources, std::span<const StepIndex> after);

@@ -116,7 +116,8 @@ struct SmallFloatCodec {
 using Float8E4m3fnByBits = SmallFloatCodec<uint8_t, 4, 3, false>;
 using Float8E5m2ByBits = SmallFloatCodec<uint8_t, 5, 2, true>;
 
-#if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_AVX3_DL || HWY_ARCH_ARM_A64
+#if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_AVX3_DL || \
+    (HWY_ARCH_ARM_A64 && HWY_TARGET != HWY_SCALAR && HWY_TARGET != HWY_EMU128)
 // The processor converts float16: exactly, and rounding to nearest even. Highway's emulation elsewhere does neither.
 template <class D>
 HWY_INLINE hn::VFromD<D> decode_float16(D d, hn::VFromD<hn::Rebind<uint16_t, D>> elements) {

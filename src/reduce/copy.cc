@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Whole cache lines by streaming stores between two ordinary ends.
 #include "reduce/copy.h"
 
 #include "reduce/targets.h"

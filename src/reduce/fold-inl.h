@@ -35,6 +35,10 @@ struct Job {
   uint64_t count;
 };
 
+// Where elements are converted to lanes, that is the work, and more loops would only be more code.
+template <class K>
+constexpr bool kConverts = sizeof(typename K::Element) != sizeof(typename K::Lane);
+
 template <class K, class D>
 HWY_INLINE hn::VFromD<D> load_at(const K& kernel, D d, const void* source, uint64_t i) {
   return kernel.load(d, static_cast<const typename K::Element*>(source) + i);
@@ -54,31 +58,31 @@ HWY_INLINE hn::VFromD<D> fold_at(const K& kernel, D d, const Job& job, uint64_t 
   return folded;
 }
 
-// All functions below that take `end` fold whole vectors from element `i` on while more than a vector is left before
-// `end`, and return where they stopped.
+// The functions from here to fold_long fold whole vectors while more than one is left.
 
 // Two to four sources: their addresses stay in registers.
 template <int kSources, class K, class D>
-HWY_INLINE uint64_t fold_few(const K& kernel, D d, const Job& job, uint64_t i, uint64_t end) {
+HWY_INLINE void fold_few(const K& kernel, D d, const Job& job) {
   const void* const source0 = job.sources[0];
   const void* const source1 = job.sources[1];
   const void* const source2 = kSources > 2 ? job.sources[2] : nullptr;
   const void* const source3 = kSources > 3 ? job.sources[3] : nullptr;
   const uint64_t lanes = hn::Lanes(d);
-  for (; i + lanes < end; i += lanes) {
+  for (uint64_t i = 0; i + lanes < job.count; i += lanes) {
     auto folded = kernel.combine(d, load_at(kernel, d, source0, i), load_at(kernel, d, source1, i));
     if constexpr (kSources > 2) folded = kernel.combine(d, folded, load_at(kernel, d, source2, i));
     if constexpr (kSources > 3) folded = kernel.combine(d, folded, load_at(kernel, d, source3, i));
     store_at(kernel, d, folded, job.to, i);
   }
-  return i;
 }
 
-// Any number of sources: four vectors at a time, so that four chains of operations run side by side.
+// Any number of sources: four vectors at a time, so that four chains of operations run side by side. Returns the
+// element where it stopped.
 template <class K, class D>
-HWY_INLINE uint64_t fold_many(const K& kernel, D d, const Job& job, uint64_t i, uint64_t end) {
+HWY_INLINE uint64_t fold_many(const K& kernel, D d, const Job& job) {
   const uint64_t lanes = hn::Lanes(d);
-  for (; i + 4 * lanes < end; i += 4 * lanes) {
+  uint64_t i = 0;
+  for (; i + 4 * lanes < job.count; i += 4 * lanes) {
     auto folded0 = load_at(kernel, d, job.sources[0], i);
     auto folded1 = load_at(kernel, d, job.sources[0], i + lanes);
     auto folded2 = load_at(kernel, d, job.sources[0], i + 2 * lanes);
@@ -99,10 +103,9 @@ HWY_INLINE uint64_t fold_many(const K& kernel, D d, const Job& job, uint64_t i, 
 }
 
 template <class K, class D>
-HWY_INLINE uint64_t fold_one_by_one(const K& kernel, D d, const Job& job, uint64_t i, uint64_t end) {
+HWY_INLINE void fold_one_by_one(const K& kernel, D d, const Job& job, uint64_t i) {
   const uint64_t lanes = hn::Lanes(d);
-  for (; i + lanes < end; i += lanes) store_at(kernel, d, fold_at(kernel, d, job, i), job.to, i);
-  return i;
+  for (; i + lanes < job.count; i += lanes) store_at(kernel, d, fold_at(kernel, d, job, i), job.to, i);
 }
 
 // At least one vector of elements. The last vector overlaps the one before it instead of leaving a tail. It is folded
@@ -111,16 +114,16 @@ template <class K, class D>
 HWY_INLINE void fold_long(const K& kernel, D d, const Job& job) {
   const uint64_t begin_of_last = job.count - hn::Lanes(d);
   const auto last = fold_at(kernel, d, job, begin_of_last);
-  uint64_t i = 0;
   if (job.source_count == 2) {
-    fold_few<2>(kernel, d, job, i, job.count);
+    fold_few<2>(kernel, d, job);
+  } else if constexpr (kConverts<K>) {
+    fold_one_by_one(kernel, d, job, 0);
   } else if (job.source_count == 3) {
-    fold_few<3>(kernel, d, job, i, job.count);
+    fold_few<3>(kernel, d, job);
   } else if (job.source_count == 4) {
-    fold_few<4>(kernel, d, job, i, job.count);
+    fold_few<4>(kernel, d, job);
   } else {
-    i = fold_many(kernel, d, job, i, job.count);
-    fold_one_by_one(kernel, d, job, i, job.count);
+    fold_one_by_one(kernel, d, job, fold_many(kernel, d, job));
   }
   store_at(kernel, d, last, job.to, begin_of_last);
 }
@@ -134,7 +137,7 @@ HWY_INLINE void fold_short(const K& kernel, const Job& job) {
   if (hn::MaxLanes(few) < hn::MaxLanes(hn::ScalableTag<Lane>()) && job.count >= hn::Lanes(few)) {
     const uint64_t begin_of_last = job.count - hn::Lanes(few);
     const auto last = fold_at(kernel, few, job, begin_of_last);
-    fold_one_by_one(kernel, few, job, 0, job.count);
+    fold_one_by_one(kernel, few, job, 0);
     store_at(kernel, few, last, job.to, begin_of_last);
     return;
   }

@@ -23,10 +23,20 @@ namespace {
 class Execution {
  public:
   Execution(const Subject& subject, const std::vector<StepId>& order, Findings& findings)
-      : subject_(subject), order_(order), findings_(findings), past_(subject.size(), order.size()) {
-    places_.resize(order.size());
-    for (Place place = 0; place < order.size(); ++place) places_[order[place]] = place;
+      : subject_(subject),
+        order_(order),
+        findings_(findings),
+        places_(places(order)),
+        past_(subject.size(), uses()),
+        ends_(subject.size()),
+        followed_(order.size()) {
     payloads_.resize(order.size());
+    for (StepId id = 0; id < subject.step_count(); ++id) {
+      for (const StepIndex earlier : subject.after(id)) followed_[subject.bases[subject.ranks[id]] + earlier] = true;
+    }
+    for (const Member& member : subject.members) barrier_ |= member.problems[0].collective == Collective::barrier;
+    ends_matter_ = barrier_;
+    for (const plan::Schedule& schedule : subject.schedules) ends_matter_ |= schedule.one_sided();
     for (size_t member = 0; member < subject.members.size(); ++member)
       outcome_.expressions.emplace_back(subject.size());
     for (Rank rank = 0; rank < subject.size(); ++rank) outcome_.memories.push_back(initial_memory(rank));
@@ -36,22 +46,39 @@ class Execution {
     for (Place place = 0; place < order_.size() && !findings_.full(); ++place) {
       now_ = place;
       id_ = order_[place];
-      const StepId base = subject_.bases[subject_.ranks[id_]];
-      past_.set_entered(now_, subject_.ranks[id_]);
-      for (const StepIndex earlier : subject_.after(id_)) {
-        past_.include(now_, places_[base + earlier]);
-      }
+      const Rank rank = subject_.ranks[id_];
+      past_.start(place);
+      for (const StepIndex earlier : subject_.after(id_)) past_.include(places_[subject_.bases[rank] + earlier]);
+      past_.learn_entered(rank);
       access(subject_.step(id_));
       learn(subject_.step(id_));
-      past_.set_over(now_, now_);
+      past_.learn_over(place);
+      if (ends_matter_ && !followed_[id_]) past_.add_to(ends_[rank]);
+      past_.finish();
     }
     if (findings_.full()) return;
-    check_marks();
     check_ends();
     if (findings_.empty()) check_outcome(subject_, outcome_, findings_);
   }
 
  private:
+  static std::vector<Place> places(const std::vector<StepId>& order) {
+    std::vector<Place> found(order.size());
+    for (Place place = 0; place < order.size(); ++place) found[order[place]] = place;
+    return found;
+  }
+
+  // How many steps build on what each one knew.
+  std::vector<uint32_t> uses() const {
+    std::vector<uint32_t> count(order_.size());
+    for (StepId id = 0; id < subject_.step_count(); ++id) {
+      const StepKind kind = subject_.step(id).kind;
+      for (const StepIndex earlier : subject_.after(id)) ++count[places_[subject_.bases[subject_.ranks[id]] + earlier]];
+      if (receives(kind) || kind == StepKind::await) ++count[places_[subject_.partners[id]]];
+    }
+    return count;
+  }
+
   Memory initial_memory(Rank rank) const {
     Memory memory(subject_.memory_ends[rank]);
     std::vector<Piece> pieces;
@@ -77,6 +104,7 @@ class Execution {
   void access(const Step& step) {
     switch (step.kind) {
       case StepKind::notify:
+        return publish(step);
       case StepKind::await:
         return;
       case StepKind::send:
@@ -120,13 +148,30 @@ class Execution {
     if (receives(step.kind)) {
       // That the send has started, not that it is over.
       const Place send = places_[subject_.partners[id_]];
-      const bool over = past_.over(now_, send);
-      past_.include(now_, send);
-      if (!over) past_.clear_over(now_, send);
+      const bool over = past_.over(send);
+      past_.include(send);
+      if (!over) past_.forget_over(send);
     } else if (step.kind == StepKind::await) {
-      past_.include(now_, places_[subject_.partners[id_]]);
+      past_.include(places_[subject_.partners[id_]]);
     } else if (gets(step.kind)) {
-      for (const Source& source : subject_.sources(id_)) past_.set_entered(now_, source.rank);
+      for (const Source& source : subject_.sources(id_)) past_.learn_entered(source.rank);
+    }
+  }
+
+  // Marks are published in their order, and the last one says the truth.
+  void publish(const Step& step) {
+    const StepId first = subject_.bases[subject_.ranks[id_]];
+    const StepId end = subject_.bases[subject_.ranks[id_] + 1];
+    StepId before = id_;
+    while (before > first && subject_.step(--before).kind != StepKind::notify) {
+    }
+    if (before != id_ && subject_.step(before).kind == StepKind::notify && !past_.over(places_[before])) {
+      findings_.add(subject_, Fault::race, id_, "may be published before " + subject_.describe(before));
+    }
+    for (StepId id = first; id < end && step.mark == plan::kDone; ++id) {
+      if (!gets(subject_.step(id).kind) || past_.over(places_[id])) continue;
+      return findings_.add(subject_, Fault::lifetime, id,
+                           "may still read when its rank publishes that it reads no more");
     }
   }
 
@@ -149,7 +194,7 @@ class Execution {
     bool raced = false, undefined = false;
     for (const Piece& piece : pieces_) {
       for (Cell& cell : memory.cells(piece)) {
-        if (cell.writer != kNobody && !past_.over(now_, cell.writer) && !raced) {
+        if (cell.writer != kNobody && !past_.over(cell.writer) && !raced) {
           raced = true;
           race("reads", source.slice, cell.writer, "writes it");
         }
@@ -197,13 +242,13 @@ class Execution {
 
   // Whether an earlier access to the cell may still be going on when this step writes it.
   bool races(const Step& step, const Cell& cell) {
-    if (cell.writer != kNobody && !past_.over(now_, cell.writer)) {
+    if (cell.writer != kNobody && !past_.over(cell.writer)) {
       race("writes", step.to, cell.writer, "writes it");
       return true;
     }
     for (Readers::List at = cell.readers; at != Readers::kNone; at = readers_[at].next) {
       const Place reader = readers_[at].reader;
-      if (reader == now_ || past_.over(now_, reader)) continue;
+      if (reader == now_ || past_.over(reader)) continue;
       race("writes", step.to, reader, "may still read it");
       return true;
     }
@@ -273,68 +318,26 @@ class Execution {
   }
 
   // --- when all steps are done
-  // Marks are published in their order, and the last one says the truth.
-  void check_marks() {
-    std::vector<StepId> last(subject_.size(), kNoStepId);
-    for (StepId id = 0; id < subject_.step_count(); ++id) {
-      if (subject_.step(id).kind != StepKind::notify) continue;
-      StepId& before = last[subject_.ranks[id]];
-      if (before != kNoStepId && !past_.over(places_[id], places_[before])) {
-        findings_.add(subject_, Fault::race, id, "may be published before " + subject_.describe(before));
-      }
-      before = id;
-    }
-    for (StepId id = 0; id < subject_.step_count(); ++id) {
-      const StepId done = last[subject_.ranks[id]];
-      if (!gets(subject_.step(id).kind) || done == kNoStepId || subject_.step(done).mark != plan::kDone) continue;
-      if (!past_.over(places_[done], places_[id])) {
-        findings_.add(subject_, Fault::lifetime, id, "may still read when its rank publishes that it reads no more");
-      }
-    }
-  }
-
   // A rank that returns takes its memory with it; and from a barrier none returns before all have entered.
   void check_ends() {
-    bool needed = false;
-    for (const Member& member : subject_.members) needed |= member.problems[0].collective == Collective::barrier;
-    const bool barrier = needed;
-    for (const plan::Schedule& schedule : subject_.schedules) needed |= schedule.one_sided();
-    if (!needed) return;
-    const std::vector<std::vector<uint64_t>> ends = knowledge_at_end();
-    const auto knows = [&ends](Rank rank, size_t bit) { return ends[rank][bit / 64] >> (bit % 64) & 1; };
+    if (!ends_matter_) return;
     for (StepId id = 0; id < subject_.step_count(); ++id) {
       if (!gets(subject_.step(id).kind)) continue;
       for (const Source& source : subject_.sources(id)) {
-        if (source.rank == subject_.ranks[id] || knows(source.rank, past_.bit(places_[id]))) continue;
+        if (source.rank == subject_.ranks[id] || past_.over(ends_[source.rank], places_[id])) continue;
         findings_.add(subject_, Fault::lifetime, id,
                       "may still read the memory of rank " + std::to_string(source.rank) + " when that returns");
         break;
       }
     }
-    if (!barrier) return;
+    if (!barrier_) return;
     for (Rank rank = 0; rank < subject_.size(); ++rank) {
       for (Rank other = 0; other < subject_.size(); ++other) {
-        if (other == rank || knows(rank, other)) continue;
+        if (other == rank || past_.entered(ends_[rank], other)) continue;
         findings_.add(Fault::result, rank, plan::kNoStep,
                       "may leave the barrier before rank " + std::to_string(other) + " has entered it");
       }
     }
-  }
-
-  // For each rank, the bits of Past that are set when all its steps are over.
-  std::vector<std::vector<uint64_t>> knowledge_at_end() const {
-    std::vector<bool> followed(order_.size());
-    for (StepId id = 0; id < subject_.step_count(); ++id) {
-      for (const StepIndex earlier : subject_.after(id)) followed[subject_.bases[subject_.ranks[id]] + earlier] = true;
-    }
-    const size_t words = (subject_.size() + order_.size()) / 64 + 1;
-    std::vector<std::vector<uint64_t>> ends(subject_.size(), std::vector<uint64_t>(words));
-    for (StepId id = 0; id < subject_.step_count(); ++id) {
-      if (followed[id]) continue;
-      uint64_t* to = ends[subject_.ranks[id]].data();
-      for (const uint64_t word : past_.row(places_[id])) *to++ |= word;
-    }
-    return ends;
   }
 
   const Subject& subject_;
@@ -342,6 +345,10 @@ class Execution {
   Findings& findings_;
   std::vector<Place> places_;  // of each step in order_
   Past past_;
+  std::vector<std::vector<uint64_t>> ends_;  // of each rank: what is known when all its steps are over
+  std::vector<bool> followed_;               // by step: others of its rank wait for it
+  bool barrier_ = false;                     // there is one among the operations
+  bool ends_matter_ = false;
   Outcome outcome_;
   Readers readers_;
   std::vector<std::vector<Run>> payloads_;  // of each send, until it is received

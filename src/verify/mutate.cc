@@ -268,7 +268,8 @@ std::optional<Mutant> mutate(const std::vector<Schedule>& schedules, Mutation mu
   const Rank rank = static_cast<Rank>(random() % schedules.size());
   const size_t steps = schedules[rank].steps().size();
   if (steps == 0) return std::nullopt;
-  Mutant mutant{rank, static_cast<StepIndex>(random() % steps), {}, schedules};
+  const StepIndex step = static_cast<StepIndex>(random() % steps);
+  Mutant mutant{mutation, schedules[rank].steps()[step].kind, rank, step, {}, schedules};
   mutant.text = Damage(mutant.schedules, rank, mutant.step, random).apply(mutation);
   if (mutant.text.empty()) return std::nullopt;
   if (essence(mutant.schedules[rank]) == essence(schedules[rank])) return std::nullopt;

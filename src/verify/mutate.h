@@ -29,6 +29,8 @@ inline constexpr int kMutations = 10;
 std::string_view name(Mutation mutation);
 
 struct Mutant {
+  Mutation mutation = Mutation::drop_step;
+  plan::StepKind kind = plan::StepKind::copy;  // of the step before
   Rank rank = 0;
   plan::StepIndex step = 0;  // as numbered before
   std::string text;          // what was done

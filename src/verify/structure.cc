@@ -21,7 +21,6 @@ class StructureCheck {
   StructureCheck(const Subject& subject, Rank rank, Findings& findings)
       : subject_(subject), schedule_(subject.schedules[rank]), rank_(rank), findings_(findings) {}
 
-  // False if later parts of the proof would stumble over it.
   void run() {
     if (schedule_.rank() != rank_ || schedule_.size() != subject_.size()) {
       return findings_.add(Fault::structure, rank_, plan::kNoStep, "the schedule is for another rank or size");
@@ -45,13 +44,7 @@ class StructureCheck {
   void fail(std::string text) { findings_.add(Fault::structure, rank_, index_, std::move(text)); }
 
   void check_ranges(const Step& step) {
-    const auto parts = const_cast<Schedule&>(schedule_).parts();
-    if (step.sources.begin > parts.sources.size() || step.sources.count > parts.sources.size() - step.sources.begin) {
-      return fail("its sources lie outside the list of sources");
-    }
-    if (step.after.begin > parts.after.size() || step.after.count > parts.after.size() - step.after.begin) {
-      return fail("its dependencies lie outside the list of dependencies");
-    }
+    if (!schedule_.owns_ranges(step)) return fail("its sources or dependencies lie outside the schedule's lists");
     for (const StepIndex earlier : schedule_.after(step)) {
       if (earlier >= index_)
         return fail("depends on step " + std::to_string(earlier) + ", which is not an earlier one");

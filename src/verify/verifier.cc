@@ -42,7 +42,7 @@ std::string to_string(const Finding& finding) {
 
 std::vector<Finding> verify(std::span<const Member> members, std::span<const plan::Schedule> schedules,
                             const Options& options) {
-  REGROUP_ASSERT(!members.empty() && !schedules.empty());
+  REGROUP_ASSERT(!members.empty() && !schedules.empty() && options.most_findings > 0);
   for (const Member& member : members) assert_agreed(member, schedules.size());
 
   Subject subject{members, schedules, options};

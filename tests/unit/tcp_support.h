@@ -54,6 +54,7 @@ struct Member {
     options.token = token;
     options.epoch = epoch;
     options.waker = &waker;
+    options.linger = std::chrono::seconds(10);  // as long as a busy machine needs
     options.streams = std::move(streams);
     options.on_lost = [this](Rank peer, Status status) { lost.emplace_back(peer, std::move(status)); };
     transport = make_tcp_transport(std::move(options));
@@ -162,13 +163,13 @@ struct Parcel {
   Message message;
 };
 
-// int32, sum: the kernels of the library are tested elsewhere.
+// int32, sum, wrapping around: the kernels of the library are tested elsewhere.
 inline void add_int32(void* to, const void* const* sources, uint32_t source_count, uint64_t count,
                       const reduction::FoldOptions&) {
   for (uint64_t i = 0; i < count; ++i) {
-    int32_t sum = 0;
-    for (uint32_t source = 0; source < source_count; ++source) sum += static_cast<const int32_t*>(sources[source])[i];
-    static_cast<int32_t*>(to)[i] = sum;
+    uint32_t sum = 0;
+    for (uint32_t source = 0; source < source_count; ++source) sum += static_cast<const uint32_t*>(sources[source])[i];
+    static_cast<uint32_t*>(to)[i] = sum;
   }
 }
 

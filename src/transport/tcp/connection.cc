@@ -347,26 +347,25 @@ void Connection::complete(const Frame& frame, const Destination& destination) {
 
 // --- the stream
 
-void Connection::lose(Status status) {
-  loss_ = std::move(status);
-  outgoing_.abandon();
-}
-
 void Connection::close() {
   if (stream_.valid()) ::shutdown(stream_.get(), SHUT_RDWR);
   stream_.reset();
 }
 
+void Connection::lose(StatusCode code, const std::string& how) {
+  loss_ = Status(code, "the stream with rank " + std::to_string(peer_) + how, {peer_}, shared_.stamp.epoch);
+  outgoing_.abandon();
+}
+
 bool Connection::read() {
   if (lost()) return false;
   const Incoming::Outcome outcome = incoming_.read(fd(), *this);
-  const std::string who = "the stream from rank " + std::to_string(peer_);
   if (outcome.broken != nullptr) {
-    lose(Status(StatusCode::io_error, who + " is broken: " + outcome.broken, {peer_}, shared_.stamp.epoch));
+    lose(StatusCode::io_error, std::string(" is broken: ") + outcome.broken);
   } else if (outcome.error != 0) {
-    lose(Status(StatusCode::peer_lost, who + " failed: " + std::strerror(outcome.error), {peer_}, shared_.stamp.epoch));
+    lose(StatusCode::peer_lost, std::string(" failed: ") + std::strerror(outcome.error));
   } else if (outcome.ended) {
-    lose(Status(StatusCode::peer_lost, who + " ended", {peer_}, shared_.stamp.epoch));
+    lose(StatusCode::peer_lost, " ended");
   }
   return outcome.moved || lost();
 }
@@ -380,10 +379,7 @@ bool Connection::flush() {
   for (int turn = 0; turn < 1024 && !lost(); ++turn) {
     if (!read()) break;
   }
-  if (!lost()) {
-    const std::string text = "the stream to rank " + std::to_string(peer_) + " failed: " + std::strerror(error);
-    lose(Status(StatusCode::peer_lost, text, {peer_}, shared_.stamp.epoch));
-  }
+  if (!lost()) lose(StatusCode::peer_lost, std::string(" failed: ") + std::strerror(error));
   return true;
 }
 

@@ -3,6 +3,8 @@
 // sides' promises about the window. It does not know the other peers, nor when it is driven.
 #pragma once
 
+#include <string>
+
 #include "base/fd.h"
 #include "transport/tcp/incoming.h"
 #include "transport/tcp/key_table.h"
@@ -88,7 +90,7 @@ class Connection final : private FrameSink {
   void release(Early* early);
   void drop_stale(KeyTable<Early>& table);
   void received(Message& message);
-  void lose(Status status);
+  void lose(StatusCode code, const std::string& how);
 
   const Rank peer_;
   base::Fd stream_;

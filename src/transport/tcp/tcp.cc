@@ -29,6 +29,7 @@ class TcpTransport final : public Transport {
  public:
   explicit TcpTransport(TcpOptions options);
   ~TcpTransport() override;
+  bool usable() const { return usable_; }
 
   std::string_view name() const override { return "tcp"; }
   bool one_sided(Rank) const override { return false; }
@@ -78,6 +79,7 @@ class TcpTransport final : public Transport {
   std::vector<Connection*> lost_;  // not yet reported
   // All streams; the waker watches this one descriptor.
   base::Fd epoll_;
+  bool usable_ = false;
   tcp::AlignedBytes scratch_;
   uint64_t scratch_bytes_ = 0;
 };
@@ -99,7 +101,7 @@ TcpTransport::TcpTransport(TcpOptions options) : options_(std::move(options)), e
     connections_[peer] = std::make_unique<Connection>(peer, std::move(stream), inbox, shared_);
     live_.push_back(connections_[peer].get());
   }
-  if (options_.waker != nullptr) (void)options_.waker->watch(epoll_.get(), false).ok();
+  usable_ = epoll_.valid() && (options_.waker == nullptr || options_.waker->watch(epoll_.get(), false).ok());
 }
 
 TcpTransport::~TcpTransport() {
@@ -215,19 +217,21 @@ bool TcpTransport::prepare_sleep() {
 // yet: so stay until the peers' kernels have it all.
 void TcpTransport::linger() {
   std::vector<int> open;
-  for (Connection* each : live_) {
-    if (each->lost()) continue;
+  bool broken = false;
+  for (const auto& each : connections_) {
+    if (each == nullptr) continue;
+    broken = broken || each->lost();
+    if (each->fd() < 0) continue;
     int domain = 0;
     socklen_t length = sizeof(domain);
     ::getsockopt(each->fd(), SOL_SOCKET, SO_DOMAIN, &domain, &length);
     ::shutdown(each->fd(), SHUT_WR);
     if (domain != AF_UNIX) open.push_back(each->fd());  // Unix sockets hand over at once
   }
-  const base::Time deadline = base::deadline_after(options_.linger);
+  const base::Time deadline = base::deadline_after(broken ? std::chrono::milliseconds(0) : options_.linger);
   const auto taken = [](int fd) {
-    int unsent = 0;  // or sent and not acknowledged
-    return ::ioctl(fd, SIOCOUTQ, &unsent) != 0 ||
-           unsent <= 1;  // 1: the end itself, whose acknowledgement may be delayed
+    int unsent = 0;  // or sent and not acknowledged; 1 is the end itself, whose acknowledgement may be delayed
+    return ::ioctl(fd, SIOCOUTQ, &unsent) != 0 || unsent <= 1;
   };
   for (;;) {
     std::erase_if(open, taken);
@@ -247,7 +251,8 @@ void TcpTransport::watch(Connection& connection, bool writes) {
 }  // namespace
 
 std::unique_ptr<Transport> make_tcp_transport(TcpOptions options) {
-  return std::make_unique<TcpTransport>(std::move(options));
+  auto transport = std::make_unique<TcpTransport>(std::move(options));
+  return transport->usable() ? std::move(transport) : nullptr;
 }
 
 }  // namespace regroup::transport

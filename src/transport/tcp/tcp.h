@@ -2,6 +2,9 @@
 // The messages half of a transport over stream sockets: one connected stream to each peer. It knows nothing of
 // addresses and how the streams came about, and reads no peer's memory.
 //
+// A key is not used again after it was cancelled while bytes moved: the rest of the first try would be discarded, and
+// the second would wait.
+//
 // Bytes that come early (no receive posted yet) are bounded by a window a peer; everything else waits at its sender
 // until the receiver is ready, and then goes from the sender's memory into the receiver's without a copy in between.
 #pragma once
@@ -29,11 +32,13 @@ struct TcpOptions {
   // Once a peer at most, on the driver's thread, from within progress(): the stream has ended (peer_lost) or is broken
   // (io_error). What was posted with that peer stays posted; what had arrived whole can still be received.
   std::function<void(Rank peer, Status status)> on_lost;
-  // How long the destructor waits for the peers' kernels to take what finished sends have written.
-  std::chrono::milliseconds linger{200};
+  // How long the destructor waits for the peers' kernels to take what finished sends have written. It does not wait
+  // once a peer was lost: the group is broken then.
+  std::chrono::milliseconds linger{500};
 };
 
-// Messages of the collective lane carry the fingerprint of the signature that `begin` was called with.
+// Messages of the collective lane carry the fingerprint of the signature that `begin` was called with. nullptr: the
+// system has no descriptor to spare.
 std::unique_ptr<Transport> make_tcp_transport(TcpOptions options);
 
 }  // namespace regroup::transport
