@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+// Calls that do not match: one rank calls another thing than the rest. All get `mismatch` well before the deadline, and
+// the group goes on.
+#include <chrono>
+#include <functional>
+
+#include "conformance/member.h"
+
+namespace regroup::conformance {
+
+namespace {
+
+struct Ground {
+  Rank rank, size;
+  bool odd;  // this rank is the one that differs
+  float* a;
+  float* b;
+  Buffer at(float* data, uint64_t count, DataType type = DataType::float32) const { return {data, type, count}; }
+};
+
+struct Mismatch {
+  const char* name;
+  // A root may have returned before the others disagree: it learns of it at its next call.
+  bool root_may_return;
+  Operation (*make)(const Ground& ground);
+};
+
+constexpr Mismatch kMismatches[] = {
+    {"count", false, [](const Ground& g) { return all_reduce(in_place(g.at(g.a, g.odd ? 7 : 8))); }},
+    {"large_count", false, [](const Ground& g) { return all_reduce(in_place(g.at(g.a, g.odd ? 30001 : 30000))); }},
+    {"type_of_equal_width", false,
+     [](const Ground& g) { return all_reduce(in_place(g.at(g.a, 8, g.odd ? DataType::int32 : DataType::float32))); }},
+    {"operator", false,
+     [](const Ground& g) { return all_reduce(in_place(g.at(g.a, 8)), g.odd ? ReduceOp::maximum : ReduceOp::sum); }},
+    {"factor", false,
+     [](const Ground& g) {
+       return all_reduce(in_place(g.at(g.a, 8)), ReduceOp::premultiplied_sum(g.odd ? 0.5 : 0.25));
+     }},
+    {"root_of_broadcast", true, [](const Ground& g) { return broadcast(in_place(g.at(g.a, 8)), g.odd ? 1 : 0); }},
+    {"root_of_reduce", true,
+     [](const Ground& g) { return reduce(in_place(g.at(g.a, 8)), ReduceOp::sum, g.odd ? 1 : 0); }},
+    {"collective", false,
+     [](const Ground& g) {
+       return g.odd ? all_gather(from(g.at(g.a, 8)), into(g.at(g.b, uint64_t{g.size} * 8)))
+                    : all_reduce(in_place(g.at(g.a, 8)));
+     }},
+    {"barrier_against_sum", false,
+     [](const Ground& g) { return g.odd ? barrier() : all_reduce(in_place(g.at(g.a, 8))); }},
+    {"counts", false,
+     [](const Ground& g) {
+       Counts counts(g.size, 8);
+       if (g.odd) counts[0] = 9;
+       return all_gather(from(g.at(g.a, counts[g.rank])), into(g.at(g.b, uint64_t{g.size} * 8 + (g.odd ? 1 : 0))),
+                         counts);
+     }},
+    {"reproducible", false,
+     [](const Ground& g) {
+       CallOptions options;
+       options.reproducible = g.odd;
+       return all_reduce(in_place(g.at(g.a, 8)), ReduceOp::sum, options);
+     }},
+    {"batch", false,
+     [](const Ground& g) {
+       return batch({all_reduce(in_place(g.at(g.a, 8))), broadcast(in_place(g.at(g.b, g.odd ? 3 : 4)), 0)});
+     }},
+    {"pair_sizes", false,
+     [](const Ground& g) {
+       Counts gives(g.size, 4), takes(g.size, 4);
+       if (g.odd) gives[0] = 5;  // rank 0 expects 4
+       return all_to_all(from(g.at(g.a, uint64_t{g.size} * 4 + (g.odd ? 1 : 0))), into(g.at(g.b, uint64_t{g.size} * 4)),
+                         gives, takes);
+     }},
+};
+
+}  // namespace
+
+const std::vector<std::string>& mismatch_names() {
+  static const std::vector<std::string> names = [] {
+    std::vector<std::string> list;
+    for (const Mismatch& one : kMismatches) list.emplace_back(one.name);
+    return list;
+  }();
+  return names;
+}
+
+Outcome Member::run_mismatch(size_t index) {
+  const Mismatch& mismatch = kMismatches[index];
+  const Rank size = group_.size();
+  if (size == 1) return {};
+  std::vector<float> a(30001, 1.5f), b(uint64_t{size} * 8 + 8, 2.5f);
+  const Operation operation = mismatch.make({group_.rank(), size, group_.rank() == size - 1, a.data(), b.data()});
+  const auto begin = std::chrono::steady_clock::now();
+  const Status status = group_.run(operation);
+  const auto took = std::chrono::steady_clock::now() - begin;
+  const bool returned = status.ok() && mismatch.root_may_return;
+  if (!returned && status.code() != StatusCode::mismatch) return Outcome::failed("gave " + status.to_string());
+  if (took > group_.timeout() / 2) return Outcome::failed("took long to notice");
+  if (!returned && status.message().empty()) return Outcome::failed("gave no reason");
+  return probe(returned ? 2 : 1);
+}
+
+}  // namespace regroup::conformance

@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+
+#include "arguments.h"
+#include "measurement.h"
+#include "output.h"
+#include "profile.h"
+#include "verbs.h"
+
+namespace regroup::tool {
+
+namespace {
+
+struct Options {
+  Measurement what;
+  uint64_t bytes = 1 << 20;
+  bool sweep = false;
+  std::string backend = "native";
+  std::string memory = "ordinary";
+  std::vector<std::string> against;
+  bool profile = false;
+  bool json = false;
+};
+
+// 8 B to 64 MB by eights.
+std::vector<uint64_t> swept_sizes() {
+  std::vector<uint64_t> sizes;
+  for (uint64_t bytes = 8; bytes < (64 << 20); bytes *= 8) sizes.push_back(bytes);
+  sizes.push_back(64 << 20);
+  return sizes;
+}
+
+double algbw(uint64_t bytes, double us) { return us > 0 ? static_cast<double>(bytes) / us / 1e3 : 0; }
+
+Json describe(const Options& options, uint64_t bytes) {
+  const Call& call = options.what.call;
+  Json object;
+  object["collective"] = name(call.collective);
+  object["ranks"] = call.ranks;
+  object["bytes"] = bytes;
+  object["dtype"] = name(call.type);
+  object["op"] = name(options.what.op.kind);
+  return object;
+}
+
+Json phases_of(const SizeResult& result) {
+  Json phases = Json::array();
+  for (const Phase& phase : result.phases) {
+    if (phase.calls > 0) phases.push_back({{"name", phase.name}, {"total_us", phase.us}, {"calls", phase.calls}});
+  }
+  return phases;
+}
+
+void print_as_json(const Options& options, const Measured& measured) {
+  const SizeResult& times = *measured.times;
+  Json object = describe(options, measured.bytes);
+  object["contender"] = "regroup";
+  object["version"] = REGROUP_VERSION;
+  object["backend"] = options.backend;
+  object["transport"] = options.what.call.transport;
+  object["memory"] = options.memory;
+  object["algorithm"] = measured.algorithm;
+  object["in_place"] = options.what.in_place;
+  object["iterations"] = times.iterations;
+  object["p50_us"] = times.p50_us;
+  object["min_us"] = times.min_us;
+  object["p99_us"] = times.p99_us;
+  object["algbw_gb_per_s"] = algbw(measured.bytes, times.p50_us);
+  object["busbw_gb_per_s"] =
+      algbw(measured.bytes, times.p50_us) * bus_factor(options.what.call.collective, options.what.call.ranks);
+  object["equal"] = measured.equal ? Json(*measured.equal) : Json();
+  object["floor_us"] = times.floor_us > 0 ? Json(times.floor_us) : Json();
+  if (options.profile) object["profile"] = phases_of(times);
+  print_json(object);
+}
+
+void print_heading(const Options& options) {
+  const Call& call = options.what.call;
+  print("{} among {} ranks, {} by {}, {} memory{}, transport {}\n", name(call.collective), call.ranks, name(call.type),
+        name(options.what.op.kind), options.memory, options.what.in_place ? " (in place)" : "", call.transport);
+  print("{:>10} {:>18} {:>6} {:>12} {:>12} {:>12} {:>9} {:>9} {:>12} {:>6}\n", "bytes", "algorithm", "calls", "p50",
+        "min", "p99", "algbw", "busbw", "floor", "equal");
+}
+
+void print_line(const Options& options, const Measured& measured) {
+  const SizeResult& times = *measured.times;
+  const double rate = algbw(measured.bytes, times.p50_us);
+  print("{:>10} {:>18} {:>6} {:>12} {:>12} {:>12} {:>9.2f} {:>9.2f} {:>12} {:>6}\n", human_bytes(measured.bytes),
+        measured.algorithm, times.iterations, human_us(times.p50_us), human_us(times.min_us), human_us(times.p99_us),
+        rate, rate * bus_factor(options.what.call.collective, options.what.call.ranks),
+        times.floor_us > 0 ? human_us(times.floor_us) : "-",
+        measured.equal ? (*measured.equal ? "true" : "false") : "-");
+  std::fflush(stdout);
+}
+
+// Peers whose drivers are not there: said, not left out.
+void report_absent(const Options& options) {
+  for (const std::string& contender : options.against) {
+    const std::string reason = "no driver for " + contender + " is installed";
+    note("regroup bench: {}\n", reason);
+    if (!options.json) continue;
+    for (const uint64_t bytes : options.what.sizes) {
+      Json object = describe(options, bytes);
+      object["contender"] = contender;
+      object["reason"] = reason;
+      print_json(object);
+    }
+  }
+}
+
+int run_bench(Options& options) {
+  Measurement& what = options.what;
+  if (what.call.root >= what.call.ranks) throw CLI::ValidationError("--root", "takes a rank below the number of ranks");
+  what.call.op = what.op.kind;
+  what.sizes = options.sweep ? swept_sizes() : std::vector<uint64_t>{options.bytes};
+  if (what.call.collective == Collective::barrier) what.sizes = {0};
+  what.mapped = options.memory == "mapped";
+  if (!what.algorithm.empty() && algorithms::find(what.call.collective, what.algorithm) == nullptr) {
+    std::string known;
+    for (const algorithms::Algorithm& one : algorithms::catalogue()) {
+      if (one.collective == what.call.collective) known += (known.empty() ? "" : ", ") + std::string(one.name);
+    }
+    throw CLI::ValidationError("--algorithm", "takes one of " + known + ", not \"" + what.algorithm + "\"");
+  }
+  if (!options.json) print_heading(options);
+  Progress bar("bench", "calls");
+  bool all_equal = true;
+  const std::string problem = measure(
+      what,
+      [&](const Measured& measured) {
+        bar.clear();
+        all_equal = all_equal && measured.equal.value_or(true);
+        if (options.json)
+          print_as_json(options, measured);
+        else
+          print_line(options, measured);
+        if (options.profile && !options.json) print_profile(*measured.times);
+      },
+      [&](uint64_t done, uint64_t planned) { bar.update(done, planned); });
+  bar.clear();
+  if (!problem.empty()) {
+    note("regroup bench: {}\n", problem);
+    return kFailed;
+  }
+  report_absent(options);
+  if (!all_equal) note("regroup bench: outputs are wrong\n");
+  return all_equal ? kWorked : kFailed;
+}
+
+}  // namespace
+
+void add_bench(CLI::App& app, int* status) {
+  CLI::App* verb = app.add_subcommand("bench", "Measure a collective on this host");
+  static Options options;
+  Measurement& what = options.what;
+  what.call.ranks = 4;
+  add_collective(*verb, &what.call.collective);
+  add_count(*verb, "-n,--ranks", &what.call.ranks, 1, kMostRanks, "how many ranks (4)");
+  CLI::Option* bytes = add_size(*verb, "--bytes", &options.bytes, "of a rank's larger side (1M)");
+  verb->add_flag("--sweep", options.sweep, "sizes from 8 B to 64 MB")->excludes(bytes);
+  add_type(*verb, &what.call.type);
+  add_op(*verb, &what.op);
+  add_count(*verb, "--root", &what.call.root, 0, kMostRanks - 1, "the root, where there is one (0)");
+  add_choice(*verb, "--backend", &options.backend, {"native"}, "which backend (native)");
+  add_choice(*verb, "--transport", &what.call.transport, {"auto", "shm", "tcp"}, "auto, shm or tcp (auto)");
+  add_choice(*verb, "--memory", &options.memory, {"ordinary", "mapped"},
+             "ordinary, or mapped by regroup::allocate (ordinary)");
+  verb->add_option("--algorithm", what.algorithm, "by name (the library's choice)");
+  verb->add_flag("--reproducible", what.call.reproducible, "fold in rank order");
+  verb->add_flag("--in-place", what.in_place, "the in-place form");
+  add_list(*verb, "--against", &options.against, {"openmpi", "mpich", "gloo"}, "peers that take turns with regroup");
+  add_count(*verb, "--iterations", &what.iterations, 1, kMostIterations, "calls (as many as fit a second, at least 5)");
+  add_count(*verb, "--warmup", &what.warmup, 1, kMostIterations, "calls before them");
+  verb->add_flag("--check", what.check, "compare every output element after every call");
+  verb->add_flag("--profile", options.profile, "show where rank 0's time went");
+  verb->add_flag("--json", options.json, "one JSON object for each contender and size");
+  verb->callback([status] { *status = run_bench(options); });
+}
+
+}  // namespace regroup::tool

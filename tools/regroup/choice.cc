@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "choice.h"
+
+#include <algorithm>
+
+#include "plan/partition.h"
+#include "reduce/reduce.h"
+
+namespace regroup::tool {
+
+uint64_t elements_of(const Call& call) {
+  if (call.collective == Collective::barrier || call.bytes == 0) return 0;
+  const uint64_t whole = call.bytes / size_of(call.type);
+  return std::max<uint64_t>(1, has_parts(call.collective) ? whole / call.ranks : whole);
+}
+
+uint64_t bytes_of(const Call& call) {
+  return elements_of(call) * size_of(call.type) * (has_parts(call.collective) ? call.ranks : 1);
+}
+
+plan::Problem problem_of(const Call& call, Rank rank) {
+  plan::Problem problem;
+  problem.collective = call.collective;
+  problem.rank = rank;
+  problem.size = call.ranks;
+  problem.root = has_root(call.collective) ? call.root : 0;
+  problem.count = elements_of(call);
+  if (has_parts(call.collective)) problem.counts.assign(call.ranks, problem.count);
+  if (call.collective == Collective::all_to_all) problem.receive_counts = problem.counts;
+  problem.equal_counts = call.collective == Collective::all_to_all;
+  // Neighbouring ranks share a host.
+  std::vector<uint32_t> hosts(call.ranks);
+  for (uint32_t host = 0; host < call.hosts; ++host) {
+    const plan::Share share = plan::share_of(call.ranks, call.hosts, host);
+    std::fill_n(hosts.begin() + static_cast<std::ptrdiff_t>(share.offset), share.count, host);
+  }
+  problem.topology = plan::Topology(hosts);
+  return problem;
+}
+
+algorithms::Facts facts_of(const Call& call) {
+  algorithms::Facts facts;
+  facts.one_sided_inside_hosts = call.transport != "tcp";
+  facts.one_sided_everywhere = facts.one_sided_inside_hosts && call.hosts == 1;
+  facts.single_fold_needed =
+      reduces(call.collective) && (call.reproducible || !reduction::partial_results_allowed(call.type, call.op));
+  facts.bytes = bytes_of(call);
+  return facts;
+}
+
+std::vector<plan::Schedule> schedules_of(const algorithms::Algorithm& algorithm, const Call& call) {
+  std::vector<plan::Schedule> schedules;
+  for (Rank rank = 0; rank < call.ranks; ++rank) schedules.push_back(algorithm.plan(problem_of(call, rank)));
+  return schedules;
+}
+
+plan::Cost cost_of(const algorithms::Algorithm& algorithm, const Call& call) {
+  const std::vector<plan::Schedule> schedules = schedules_of(algorithm, call);
+  return plan::predict(schedules, problem_of(call, 0).topology, size_of(call.type), call.transport == "tcp");
+}
+
+}  // namespace regroup::tool

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the library would do for a call, worked out from the same table that it uses: the problem in elements, the
+// facts, the algorithm and why, and all ranks' schedules.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "algorithms/catalogue.h"
+#include "plan/cost.h"
+#include "plan/problem.h"
+
+namespace regroup::tool {
+
+struct Call {
+  Collective collective = Collective::barrier;
+  Rank ranks = 1;
+  Rank hosts = 1;
+  Rank root = 0;
+  uint64_t bytes = 0;  // of a rank's larger side
+  DataType type = DataType::float32;
+  ReduceOp::Kind op = ReduceOp::Kind::sum;
+  std::string transport = "auto";
+  bool reproducible = false;
+};
+
+// Elements of each rank's part, where there are parts, else of the vector: what `bytes` hold, and at least one.
+uint64_t elements_of(const Call& call);
+// What that comes to: bytes of the larger side.
+uint64_t bytes_of(const Call& call);
+constexpr bool has_parts(Collective c) {
+  return c == Collective::gather || c == Collective::all_gather || c == Collective::scatter ||
+         c == Collective::reduce_scatter || c == Collective::all_to_all;
+}
+
+plan::Problem problem_of(const Call& call, Rank rank);
+algorithms::Facts facts_of(const Call& call);
+std::vector<plan::Schedule> schedules_of(const algorithms::Algorithm& algorithm, const Call& call);
+// By the model of plan/cost.h.
+plan::Cost cost_of(const algorithms::Algorithm& algorithm, const Call& call);
+
+}  // namespace regroup::tool
