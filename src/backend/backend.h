@@ -37,6 +37,9 @@ class Backend {
   virtual Rank rank() const = 0;
   virtual Rank size() const = 0;
 
+  // Whether the request can be served at all; what depends on this rank's arguments alone. Not counted, not sent.
+  virtual Status check(const Request& request) const = 0;
+
   // Runs the request; its memory is lent for the time of the call.
   virtual Status run(const Request& request) = 0;
   // Starts it; it makes progress by itself.

@@ -14,7 +14,9 @@ using backend::Request;
 namespace {
 
 Status make_request(ProcessGroup::Impl& group, const Operation& operation, Request* request) {
-  return group::check_arguments(operation, {group.backend().rank(), group.backend().size(), group.timeout()}, request);
+  const group::ArgumentContext context{group.backend().rank(), group.backend().size(), group.timeout()};
+  if (Status status = group::check_arguments(operation, context, request); !status.ok()) return status;
+  return request->algorithm.empty() ? Status() : group.backend().check(*request);
 }
 
 Work started(std::shared_ptr<ProcessGroup::Impl> group, Request request) {

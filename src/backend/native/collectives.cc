@@ -16,6 +16,8 @@ namespace {
 // How long to wait for the other's signature before a mismatch is reported without it.
 constexpr auto kSignatureWait = std::chrono::milliseconds(200);
 
+constexpr size_t kRememberedMismatches = 256;
+
 constexpr uint64_t kAlign = 64;
 uint64_t aligned(uint64_t bytes) { return (bytes + kAlign - 1) / kAlign * kAlign; }
 
@@ -355,7 +357,17 @@ void NativeBackend::end_collective(Job& job, Status status) {
   }
   if (begun && job.phase_ != Phase::eager) transport_->end();
   plan_ = nullptr;
-  finished_.store(job.sequence_, std::memory_order_relaxed);
+  {
+    // Before `finished_`, so that a notice that comes now is not taken for one that this rank does not know of.
+    std::unique_lock lock(mutex_, std::defer_lock);
+    if (status.code() == StatusCode::mismatch) {
+      lock.lock();
+      mismatched_.push_back(job.sequence_);
+      if (mismatched_.size() > kRememberedMismatches) mismatched_.pop_front();
+      notices_.erase(job.sequence_);
+    }
+    finished_.store(job.sequence_, std::memory_order_relaxed);
+  }
   collectives_.pop_front();
   finish(job, std::move(status));
 }

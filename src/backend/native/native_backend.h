@@ -58,6 +58,7 @@ class NativeBackend final : public Backend {
   std::string description() const override { return description_; }
   Rank rank() const override { return facts_.rank; }
   Rank size() const override { return facts_.size; }
+  Status check(const Request& request) const override { return check_algorithm(request, facts_); }
   Status run(const Request& request) override;
   std::shared_ptr<Pending> start(Request request) override;
   void abort(const std::string& reason) override;
@@ -172,6 +173,7 @@ class NativeBackend final : public Backend {
   Status broken_;
   Status late_mismatch_;                       // told at the next call
   std::map<uint64_t, Status> notices_;         // operations that others found to fail, by sequence; few
+  std::deque<uint64_t> mismatched_;            // operations that ended so here: the last few
   std::vector<std::optional<uint64_t>> left_;  // ranks that left in order, and the last operation they had begun
   std::thread progress_;
 

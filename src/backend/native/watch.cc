@@ -92,6 +92,7 @@ void NativeBackend::heard(Rank from, ControlKind kind, std::span<const std::byte
       if (!unpack(payload, facts_.size, &status, &sequence)) return;
       if (breaks_group(status.code())) return break_group(status, false);
       std::lock_guard lock(mutex_);
+      if (std::find(mismatched_.begin(), mismatched_.end(), sequence) != mismatched_.end()) return;  // known here
       if (sequence <= finished_.load(std::memory_order_relaxed)) {
         late_mismatch_ = status;
       } else if (notices_.size() < 1024) {
