@@ -220,12 +220,14 @@ Outcome Member::run_fan_in(const Case& c) {
       return Outcome::failed("element " + std::to_string(wrong) + " from rank " + std::to_string(source));
   }
   const Outcome outcome = judge(c, sending.wait(), "send");
+  // Nobody goes on to messages of the next case, which would be taken for some of this one.
+  const Status met = group_.run(barrier());
+  if (!met.ok()) return judge(c, met, "the barrier after it");
   if (!ordinary_.intact() || !allocated_.intact()) return Outcome::failed("memory around a buffer was written");
   return outcome;
 }
 
-// A small collective that must work whatever went before. `attempts`: a root that had already returned from a call that
-// the others saw as a mismatch learns of it at its next call, and may then call again.
+// A small collective that must work whatever went before, at the latest at the given attempt.
 Outcome Member::probe(int attempts) {
   const int64_t ranks = group_.size();
   Status status;

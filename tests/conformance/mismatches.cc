@@ -96,7 +96,8 @@ Outcome Member::run_mismatch(size_t index) {
   if (!returned && status.code() != StatusCode::mismatch) return Outcome::failed("gave " + status.to_string());
   if (took > group_.timeout() / 2) return Outcome::failed("took long to notice");
   if (!returned && status.message().empty()) return Outcome::failed("gave no reason");
-  return probe(returned ? 2 : 1);
+  // A rank that had returned learns of it at its next call, which then fails everywhere.
+  return probe(mismatch.root_may_return ? 2 : 1);
 }
 
 }  // namespace regroup::conformance
