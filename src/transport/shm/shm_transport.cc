@@ -256,12 +256,15 @@ void ShmTransport::begin(const Opening& opening) {
   ring_sleepers();
 }
 
-const std::byte* ShmTransport::table_of(Rank rank, uint64_t parity, uint64_t* bytes) {
+std::span<const std::byte> ShmTransport::table_of(Rank rank) {
   const Control& control = *peers_[rank].control;
-  const LineDetail& detail = control.details[parity];
-  *bytes = detail.table_bytes;
-  if (detail.table_segment != 0) return mapped(rank, detail.table_segment, 0, detail.table_bytes);
-  return detail.table_bytes <= kTableBytes ? control.tables[parity] : nullptr;
+  const LineDetail& detail = control.details[sequence_ & 1];
+  const uint64_t bytes = detail.table_bytes;
+  if (detail.table_segment != 0) {
+    const std::byte* table = mapped(rank, detail.table_segment, 0, bytes);
+    return table == nullptr ? std::span<const std::byte>() : std::span(table, bytes);
+  }
+  return {control.tables[sequence_ & 1], std::min(bytes, kTableBytes)};
 }
 
 namespace {
@@ -274,16 +277,18 @@ struct TableView {
   const uint64_t* gives = nullptr;
   const uint64_t* takes = nullptr;
 
-  static bool open(const std::byte* table, uint64_t bytes, TableView* view) {
-    if (table == nullptr || bytes < sizeof(TableHead)) return false;
-    view->head = reinterpret_cast<const TableHead*>(table);
+  // False where there is no table, or not a whole one.
+  static bool open(std::span<const std::byte> table, TableView* view) {
+    const uint64_t bytes = table.size();
+    if (bytes < sizeof(TableHead)) return false;
+    view->head = reinterpret_cast<const TableHead*>(table.data());
     const uint64_t entries = 3ull * view->head->members;
     const uint64_t lists = view->head->lists;
     if (lists > bytes / sizeof(ListEntry)) return false;
     const uint64_t needed = sizeof(TableHead) + entries * sizeof(TableEntry) + lists * sizeof(ListEntry) +
                             2ull * view->head->pairs * sizeof(uint64_t);
     if (needed > bytes) return false;
-    view->entries = reinterpret_cast<const TableEntry*>(table + sizeof(TableHead));
+    view->entries = reinterpret_cast<const TableEntry*>(table.data() + sizeof(TableHead));
     view->lists = reinterpret_cast<const ListEntry*>(view->entries + entries);
     view->gives = reinterpret_cast<const uint64_t*>(view->lists + lists);
     view->takes = view->gives + view->head->pairs;
@@ -297,9 +302,8 @@ struct TableView {
 bool ShmTransport::resolve(Rank rank) {
   Peer& peer = peers_[rank];
   if (peer.resolved == sequence_) return true;
-  uint64_t bytes = 0;
   TableView view;
-  if (!TableView::open(table_of(rank, sequence_ & 1, &bytes), bytes, &view)) return false;
+  if (!TableView::open(table_of(rank), &view)) return false;
   bool all = true;
   if (!peer.in_process) {
     for (uint32_t i = 0; i < 3 * view.head->members; ++i) {
@@ -364,15 +368,12 @@ bool ShmTransport::find_conflict(Conflict* conflict) {
 
 bool ShmTransport::find_pair_conflict(Conflict* conflict) {
   const uint64_t parity = sequence_ & 1;
-  uint64_t bytes = 0;
   TableView own_view;
-  if (!TableView::open(table_of(options_.rank, parity, &bytes), bytes, &own_view) || own_view.head->pairs == 0)
-    return false;
+  if (!TableView::open(table_of(options_.rank), &own_view) || own_view.head->pairs == 0) return false;
   std::vector<TableView> views(options_.size);
   views[options_.rank] = own_view;
   for (const Rank rank : local_) {
-    if (!TableView::open(table_of(rank, parity, &bytes), bytes, &views[rank]) ||
-        views[rank].head->pairs != options_.size) {
+    if (!TableView::open(table_of(rank), &views[rank]) || views[rank].head->pairs != options_.size) {
       return false;
     }
   }
@@ -402,10 +403,8 @@ void ShmTransport::withdraw() {
 
 Located ShmTransport::locate(Rank rank, uint16_t member, plan::Space space, uint32_t part, uint64_t offset,
                              uint64_t bytes) {
-  uint64_t table_bytes = 0;
   TableView view;
-  if (!TableView::open(table_of(rank, sequence_ & 1, &table_bytes), table_bytes, &view) ||
-      member >= view.head->members) {
+  if (!TableView::open(table_of(rank), &view) || member >= view.head->members) {
     return {};
   }
   const TableEntry& entry = view.entries[3u * member + static_cast<uint32_t>(space)];

@@ -132,7 +132,7 @@ class ShmTransport final : public Transport {
   void take_offers();
   // --- tables
   void write_table(const Opening& opening, uint64_t parity);
-  const std::byte* table_of(Rank peer, uint64_t parity, uint64_t* bytes);
+  std::span<const std::byte> table_of(Rank rank);
   bool resolve(Rank peer);
   bool find_conflict(Conflict* conflict);
   bool find_pair_conflict(Conflict* conflict);
