@@ -69,14 +69,14 @@ Outcome Member::judge(const Case& c, const Status& status, const char* call) con
   const bool senseless = regroup::reduces(c.collective) && !meaningful(c.type, c.op);
   if (senseless) {
     const bool refused = status.code() == StatusCode::unsupported || status.code() == StatusCode::invalid_argument;
-    if (refused) return {Verdict::unsupported, {}, 0};
+    if (refused) return {Verdict::unsupported, {}, 0, false};
     return Outcome::failed(std::string(call) + " should refuse this operator for this type, but gave " +
                            status.to_string());
   }
   if (status.ok()) return {};
   // A named algorithm may need what this machine or this kind of memory does not give.
-  if (status.code() == StatusCode::unsupported && c.algorithm != 0) return {Verdict::unsupported, {}, 0};
-  return Outcome::failed(std::string(call) + " gave " + status.to_string());
+  if (status.code() == StatusCode::unsupported && c.algorithm != 0) return {Verdict::unsupported, {}, 0, false};
+  return Outcome::lost(std::string(call) + " gave " + status.to_string());
 }
 
 // Runs the operation in the way that the case says (but for `prepared`).
@@ -239,7 +239,7 @@ Outcome Member::probe(int attempts) {
     if (value[0] == ranks * (ranks - 1) / 2 && value[1] == 7 * ranks) return {};
     return Outcome::failed("the collective after it has a wrong result");
   }
-  return Outcome::failed("the collective after it gave " + status.to_string());
+  return Outcome::lost("the collective after it gave " + status.to_string());
 }
 
 }  // namespace regroup::conformance

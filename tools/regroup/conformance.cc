@@ -11,7 +11,7 @@ namespace regroup::tool {
 
 namespace {
 
-constexpr uint64_t kMostShown = 50;  // failures
+constexpr uint64_t kMostShown = 100;  // failures
 
 struct Options {
   std::vector<std::string> backends = {"native"};
