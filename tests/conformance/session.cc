@@ -36,6 +36,7 @@ struct Note {
 struct Cell {
   std::atomic<Verdict> verdict;
   std::atomic<uint64_t> fingerprint;
+  std::atomic<uint32_t> us;
 };
 
 }  // namespace
@@ -132,6 +133,7 @@ void Session::run_rank(Rank rank, JoinOptions join) const {
     Member member(joined.value(), options_.seed);
     for (uint32_t item = 0; item < items_.size() && !member.broken(); ++item) {
       shared_->begun[rank].store(item + 1);
+      const auto begin = std::chrono::steady_clock::now();
       Outcome outcome;
       switch (items_[item].kind) {
         case Item::Kind::a_case:
@@ -147,6 +149,8 @@ void Session::run_rank(Rank rank, JoinOptions join) const {
       if (outcome.verdict == Verdict::failed) shared_->add_note(item, rank, outcome.text);
       Cell& cell = shared_->cell(item, rank, key_.ranks);
       cell.fingerprint.store(outcome.fingerprint);
+      const auto took = std::chrono::steady_clock::now() - begin;
+      cell.us.store(static_cast<uint32_t>(std::chrono::duration_cast<std::chrono::microseconds>(took).count()));
       cell.verdict.store(outcome.verdict);
       shared_->left[rank].store(outcome.out_of_step);
       shared_->finished[rank].store(item + 1);
@@ -198,17 +202,19 @@ ItemResult Session::merge(size_t item) const {
   Verdict verdict = shared_->cell(item, 0, key_.ranks).verdict.load();
   const uint64_t fingerprint = shared_->cell(item, 0, key_.ranks).fingerprint.load();
   bool same_bits = true;
+  uint32_t us = 0;
   std::string disagreement;
   for (Rank rank = 0; rank < key_.ranks; ++rank) {
     const Cell& cell = shared_->cell(item, rank, key_.ranks);
     const Verdict one = cell.verdict.load();
+    us = std::max(us, cell.us.load());
     if (one == Verdict::none || one == Verdict::failed) return {Verdict::failed, blame(item)};
     if (one != verdict) disagreement = "some ranks say that it is unsupported, some do it";
     same_bits = same_bits && cell.fingerprint.load() == fingerprint;
   }
   if (!disagreement.empty()) return {Verdict::failed, disagreement};
   if (!same_bits) return {Verdict::failed, "ranks have results of different bits"};
-  return {verdict, {}};
+  return {verdict, {}, us};
 }
 
 // What is known of a failure: what ranks noted, who ended how, who never came back.

@@ -27,6 +27,7 @@ struct SessionOptions {
 struct ItemResult {
   Verdict verdict = Verdict::none;  // none: not reached
   std::string text;
+  uint32_t us = 0;  // on the slowest rank
 };
 
 // The parent's side; single-threaded. The destructor ends children that still run.

@@ -127,6 +127,7 @@ class Round {
   void count(const Item& item, const ItemResult& result) {
     ++done_;
     ++summary_.cases;
+    if (options_.slowest > 0) note_time(item, result.us);
     switch (result.verdict) {
       case Verdict::passed:
         ++summary_.passed;
@@ -138,6 +139,13 @@ class Round {
         ++summary_.failed;
         if (options_.failure) options_.failure(item, seed_, result.text);
     }
+  }
+
+  void note_time(const Item& item, uint32_t us) {
+    auto& list = summary_.slowest;
+    const auto at = std::find_if(list.begin(), list.end(), [us](const auto& one) { return one.first < us; });
+    list.insert(at, {us, item});
+    if (list.size() > options_.slowest) list.pop_back();
   }
 
   const SuiteOptions& options_;
