@@ -19,8 +19,10 @@ struct Outcome {
   Verdict verdict = Verdict::passed;
   std::string text;          // of a failure
   uint64_t fingerprint = 0;  // of a result that all ranks must have alike; 0: there is none
+  bool out_of_step = false;  // ranks may no longer be at the same operation: the group is of no use for further cases
 
-  static Outcome failed(std::string text) { return {Verdict::failed, std::move(text), 0}; }
+  static Outcome failed(std::string text) { return {Verdict::failed, std::move(text), 0, false}; }
+  static Outcome lost(std::string text) { return {Verdict::failed, std::move(text), 0, true}; }
 };
 
 class Member {

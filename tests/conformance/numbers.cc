@@ -2,6 +2,7 @@
 #include "conformance/numbers.h"
 
 #include <array>
+#include <bit>
 #include <cmath>
 #include <limits>
 #include <vector>
@@ -45,7 +46,7 @@ float decode_small(DataType type, uint32_t bits) {
   return tables[static_cast<size_t>(type) - static_cast<size_t>(DataType::float16)][bits];
 }
 
-uint32_t encode_small(DataType type, float value) {
+uint32_t encode_by_definition(DataType type, float value) {
   const SmallFloat format = small_float(type);
   const int bias = (1 << (format.exponent_bits - 1)) - 1;
   const uint32_t sign = std::signbit(value) ? 1u << (format.exponent_bits + format.mantissa_bits) : 0;
@@ -75,6 +76,21 @@ uint32_t encode_small(DataType type, float value) {
   // Past the greatest finite value.
   if (format.finite_only) return sign | (code >= nan ? nan : code);
   return sign | (code > infinity ? infinity : code);
+}
+
+// The same for values that are normal in both formats, which most are, by whole-number arithmetic on the float's bits.
+uint32_t encode_small(DataType type, float value) {
+  const SmallFloat format = small_float(type);
+  const uint32_t bits = std::bit_cast<uint32_t>(value), magnitude = bits & 0x7fffffff;
+  const uint32_t rebias = 127u - ((1u << (format.exponent_bits - 1)) - 1);
+  const uint32_t exponent = magnitude >> 23;
+  const uint32_t top = (1u << format.exponent_bits) - 2;
+  if (exponent <= rebias || exponent - rebias >= top) return encode_by_definition(type, value);
+  const int dropped = 23 - format.mantissa_bits;
+  // Half a unit less a bit, and the bit again where the kept part is odd: to nearest even.
+  const uint32_t rounded = magnitude + (1u << (dropped - 1)) - 1 + ((magnitude >> dropped) & 1);
+  const uint32_t code = (rounded >> dropped) - (rebias << format.mantissa_bits);
+  return code | (bits >> 31) << (format.exponent_bits + format.mantissa_bits);
 }
 
 }  // namespace regroup::conformance

@@ -40,5 +40,7 @@ constexpr bool is_integer(DataType type) { return type != DataType::boolean && !
 
 float decode_small(DataType type, uint32_t bits);
 uint32_t encode_small(DataType type, float value);
+// Slowly, straight from the format's definition; the two agree.
+uint32_t encode_by_definition(DataType type, float value);
 
 }  // namespace regroup::conformance

@@ -2,6 +2,7 @@
 // The suite's own parts: a judge has to be judged too.
 #include <gtest/gtest.h>
 
+#include <bit>
 #include <cmath>
 #include <limits>
 #include <set>
@@ -43,6 +44,18 @@ TEST(SmallFloats, RoundToNearestEven) {
   EXPECT_EQ(encode_small(DataType::float8_e4m3fn, -std::numeric_limits<float>::infinity()), 0xffu);
   EXPECT_EQ(encode_small(DataType::float8_e5m2, 57344.0f), 0x7bu);
   EXPECT_EQ(encode_small(DataType::float8_e5m2, 1e9f), 0x7cu);
+}
+
+TEST(SmallFloats, QuickEncodingIsTheDefinition) {
+  uint32_t bits = 1;
+  for (int i = 0; i < 300000; ++i) {
+    bits = bits * 1664525u + 1013904223u;
+    // Also values just around those that the formats hold, and ties.
+    const float value = std::bit_cast<float>(i % 3 == 0 ? bits : i % 3 == 1 ? bits & 0xfff00000u : bits & 0xffff8000u);
+    for (const DataType type : kSmall) {
+      ASSERT_EQ(encode_small(type, value), encode_by_definition(type, value)) << name(type) << ' ' << value;
+    }
+  }
 }
 
 TEST(Values, DifferByRankPartAndIndex) {

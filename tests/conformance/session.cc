@@ -21,7 +21,8 @@ namespace regroup::conformance {
 
 namespace {
 
-constexpr size_t kNotes = 64;
+constexpr size_t kNotes = 1024;
+constexpr size_t kShown = 4;  // notes to a failure
 constexpr size_t kMostRanks = 32;
 constexpr uint32_t kNoItem = ~0u;
 
@@ -35,6 +36,7 @@ struct Note {
 struct Cell {
   std::atomic<Verdict> verdict;
   std::atomic<uint64_t> fingerprint;
+  std::atomic<uint32_t> us;
 };
 
 }  // namespace
@@ -44,6 +46,7 @@ struct Session::Shared {
   std::atomic<uint32_t> notes;
   std::atomic<uint32_t> begun[kMostRanks];     // items begun
   std::atomic<uint32_t> finished[kMostRanks];  // items finished
+  std::atomic<bool> left[kMostRanks];          // after an item that put ranks out of step
   Note note[kNotes];
 
   Cell& cell(size_t item, Rank rank, Rank ranks) { return reinterpret_cast<Cell*>(this + 1)[item * ranks + rank]; }
@@ -130,6 +133,7 @@ void Session::run_rank(Rank rank, JoinOptions join) const {
     Member member(joined.value(), options_.seed);
     for (uint32_t item = 0; item < items_.size() && !member.broken(); ++item) {
       shared_->begun[rank].store(item + 1);
+      const auto begin = std::chrono::steady_clock::now();
       Outcome outcome;
       switch (items_[item].kind) {
         case Item::Kind::a_case:
@@ -145,8 +149,12 @@ void Session::run_rank(Rank rank, JoinOptions join) const {
       if (outcome.verdict == Verdict::failed) shared_->add_note(item, rank, outcome.text);
       Cell& cell = shared_->cell(item, rank, key_.ranks);
       cell.fingerprint.store(outcome.fingerprint);
+      const auto took = std::chrono::steady_clock::now() - begin;
+      cell.us.store(static_cast<uint32_t>(std::chrono::duration_cast<std::chrono::microseconds>(took).count()));
       cell.verdict.store(outcome.verdict);
+      shared_->left[rank].store(outcome.out_of_step);
       shared_->finished[rank].store(item + 1);
+      if (outcome.out_of_step) break;
     }
   } catch (const std::exception& error) {
     shared_->add_note(kNoItem, rank, error.what());
@@ -177,12 +185,15 @@ std::vector<ItemResult> Session::results() {
   for (size_t child = 0; child < children_.size(); ++child) {
     if (statuses_[child] == -1) ::waitpid(children_[child], &statuses_[child], 0);
   }
-  uint32_t begun = 0;
-  for (Rank rank = 0; rank < key_.ranks; ++rank) begun = std::max(begun, shared_->begun[rank].load());
+  // The first item that some rank did not finish is the one that broke the group, whatever faster ranks went on to.
+  const size_t finished = done();
   std::vector<ItemResult> results;
-  for (size_t item = 0; item < begun; ++item) results.push_back(merge(item));
-  if (begun == 0 && !items_.empty())
-    results.push_back({Verdict::failed, "the group could not be made; " + blame(kNoItem)});
+  for (size_t item = 0; item < finished; ++item) results.push_back(merge(item));
+  // Ranks that left on purpose have failed the item before; the next one shall be tried in another group.
+  bool left = false;
+  for (Rank rank = 0; rank < key_.ranks; ++rank)
+    left = left || (shared_->left[rank] && shared_->finished[rank] == finished);
+  if (finished < items_.size() && !(left && finished > 0)) results.push_back({Verdict::failed, blame(finished)});
   return results;
 }
 
@@ -191,17 +202,19 @@ ItemResult Session::merge(size_t item) const {
   Verdict verdict = shared_->cell(item, 0, key_.ranks).verdict.load();
   const uint64_t fingerprint = shared_->cell(item, 0, key_.ranks).fingerprint.load();
   bool same_bits = true;
+  uint32_t us = 0;
   std::string disagreement;
   for (Rank rank = 0; rank < key_.ranks; ++rank) {
     const Cell& cell = shared_->cell(item, rank, key_.ranks);
     const Verdict one = cell.verdict.load();
+    us = std::max(us, cell.us.load());
     if (one == Verdict::none || one == Verdict::failed) return {Verdict::failed, blame(item)};
     if (one != verdict) disagreement = "some ranks say that it is unsupported, some do it";
     same_bits = same_bits && cell.fingerprint.load() == fingerprint;
   }
   if (!disagreement.empty()) return {Verdict::failed, disagreement};
   if (!same_bits) return {Verdict::failed, "ranks have results of different bits"};
-  return {verdict, {}};
+  return {verdict, {}, us};
 }
 
 // What is known of a failure: what ranks noted, who ended how, who never came back.
@@ -209,13 +222,16 @@ std::string Session::blame(size_t item) const {
   std::string text;
   const auto add = [&text](const std::string& more) { text += (text.empty() ? "" : "; ") + more; };
   const size_t notes = std::min<size_t>(shared_->notes.load(), kNotes);
+  size_t found = 0;
   for (size_t at = 0; at < notes; ++at) {
     const Note& note = shared_->note[at];
     if (!note.written.load(std::memory_order_acquire)) continue;
-    if (note.item == static_cast<uint32_t>(item) || note.item == kNoItem) {
-      add("rank " + std::to_string(note.rank) + ": " + note.text);
-    }
+    const bool later = item == done() && note.item > item;
+    if ((note.item != item && !later) || ++found > kShown) continue;
+    const std::string where = note.item == item || note.item == kNoItem ? ": " : " in a later case: ";
+    add("rank " + std::to_string(note.rank) + where + note.text);
   }
+  if (found > kShown) add("and " + std::to_string(found - kShown) + " more ranks say so");
   for (size_t child = 0; child < statuses_.size(); ++child) {
     if (!WIFSIGNALED(statuses_[child]) || hung_) continue;
     add((key_.launch == Launch::threads ? "the ranks' process" : "rank " + std::to_string(child)) +

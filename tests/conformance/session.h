@@ -27,6 +27,7 @@ struct SessionOptions {
 struct ItemResult {
   Verdict verdict = Verdict::none;  // none: not reached
   std::string text;
+  uint32_t us = 0;  // on the slowest rank
 };
 
 // The parent's side; single-threaded. The destructor ends children that still run.
@@ -46,7 +47,7 @@ class Session {
   size_t done() const;
   // Whether nothing has moved for longer than the group's time-out allows; ends the children then.
   bool end_if_hung();
-  // Once they have ended: a result for each item up to the last one that any rank began.
+  // Once they have ended: a result for each item up to the first one that not all ranks finished, or for all.
   std::vector<ItemResult> results();
 
  private:

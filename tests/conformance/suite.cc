@@ -19,7 +19,9 @@ namespace {
 
 using Steady = std::chrono::steady_clock;
 
-constexpr int kMostRestarts = 4;  // of a group that broke
+constexpr int kMostRestarts = 20;   // of a group that broke
+constexpr double kHangSeconds = 5;  // a group that took so long counts for several
+constexpr int kHangRestarts = 7;
 
 // A folder for the ranks to find each other in, removed at the end.
 class Folder {
@@ -77,6 +79,7 @@ class Round {
   struct Running {
     std::unique_ptr<Session> session;
     int restarts;
+    Steady::time_point begin;
   };
 
   void start() {
@@ -86,7 +89,8 @@ class Round {
     session.seed = seed_;
     session.timeout = options_.timeout;
     session.directory = folder_.path();
-    running_.push_back({std::make_unique<Session>(next.key, std::move(next.items), session), next.restarts});
+    running_.push_back(
+        {std::make_unique<Session>(next.key, std::move(next.items), session), next.restarts, Steady::now()});
   }
 
   void wait() {
@@ -111,8 +115,10 @@ class Round {
     for (size_t at = 0; at < results.size(); ++at) count(items[at], results[at]);
     if (results.size() == items.size()) return;
     std::vector<Item> rest(items.begin() + static_cast<std::ptrdiff_t>(results.size()), items.end());
-    if (ended.restarts < kMostRestarts) {
-      waiting_.push_front({ended.session->key(), std::move(rest), ended.restarts + 1});
+    const bool hung = std::chrono::duration<double>(Steady::now() - ended.begin).count() > kHangSeconds;
+    const int restarts = ended.restarts + (hung ? kHangRestarts : 1);
+    if (restarts <= kMostRestarts) {
+      waiting_.push_front({ended.session->key(), std::move(rest), restarts});
       return;
     }
     for (const Item& item : rest) count(item, {Verdict::failed, "not tried: its group broke too often"});
@@ -121,6 +127,7 @@ class Round {
   void count(const Item& item, const ItemResult& result) {
     ++done_;
     ++summary_.cases;
+    if (options_.slowest > 0) note_time(item, result.us);
     switch (result.verdict) {
       case Verdict::passed:
         ++summary_.passed;
@@ -132,6 +139,13 @@ class Round {
         ++summary_.failed;
         if (options_.failure) options_.failure(item, seed_, result.text);
     }
+  }
+
+  void note_time(const Item& item, uint32_t us) {
+    auto& list = summary_.slowest;
+    const auto at = std::find_if(list.begin(), list.end(), [us](const auto& one) { return one.first < us; });
+    list.insert(at, {us, item});
+    if (list.size() > options_.slowest) list.pop_back();
   }
 
   const SuiteOptions& options_;

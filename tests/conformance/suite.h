@@ -8,6 +8,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "conformance/item.h"
@@ -25,6 +26,7 @@ struct SuiteOptions {
   std::chrono::nanoseconds timeout = std::chrono::seconds(10);
   // Groups that run at the same time.
   unsigned at_once = 2;
+  size_t slowest = 0;
   // Told now and then: items done, and how many there are.
   std::function<void(uint64_t, uint64_t)> progress;
   // Told of each failure as it is known: the item, the seed, what is wrong.
@@ -34,6 +36,7 @@ struct SuiteOptions {
 struct Summary {
   uint64_t cases = 0, passed = 0, failed = 0, unsupported = 0;
   double seconds = 0;
+  std::vector<std::pair<uint32_t, Item>> slowest;  // microseconds; as many as asked for, the slowest first
 };
 
 // What one round consists of.

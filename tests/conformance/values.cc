@@ -278,7 +278,8 @@ void reduce_all(const ValueRule& rule, Rank ranks, uint64_t part, uint64_t first
 template <typename Wide>
 bool same_number(Wide a, Wide b) {
   if constexpr (kComplex<Wide>)
-    return same_number(a.real(), b.real()) && same_number(a.imag(), b.imag());
+    // The sign of a zero depends on the order in which complex numbers are multiplied.
+    return a == b || (same_number(a.real(), b.real()) && same_number(a.imag(), b.imag()));
   else if constexpr (std::is_floating_point_v<Wide>)
     return (std::isnan(a) && std::isnan(b)) || std::memcmp(&a, &b, sizeof a) == 0;
   else

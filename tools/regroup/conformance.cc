@@ -11,7 +11,7 @@ namespace regroup::tool {
 
 namespace {
 
-constexpr uint64_t kMostShown = 50;  // failures
+constexpr uint64_t kMostShown = 100;  // failures
 
 struct Options {
   std::vector<std::string> backends = {"native"};
@@ -19,6 +19,7 @@ struct Options {
   std::vector<uint32_t> ranks;
   std::string only;
   uint32_t seed = 1;
+  uint32_t slowest = 0;
   bool full = false;
   std::chrono::nanoseconds time = std::chrono::minutes(10);
   bool json = false;
@@ -57,6 +58,7 @@ int run_all(const Options& options) {
   suite.ranks = options.ranks;
   suite.seed = options.seed;
   suite.at_once = std::clamp(std::thread::hardware_concurrency(), 1u, 8u);
+  suite.slowest = options.slowest;
   if (options.full) suite.duration = options.time;
   if (!options.only.empty()) {
     suite.only = conformance::parse_item(options.only);
@@ -77,6 +79,7 @@ int run_all(const Options& options) {
   const conformance::Summary summary = conformance::run_suite(suite);
   bar.clear();
   if (shown > kMostShown) note("… and {} more failures\n", shown - kMostShown);
+  for (const auto& [us, item] : summary.slowest) note("{:>9} us {}\n", us, conformance::id_of(item));
   print_summary(options, summary);
   return summary.failed == 0 && summary.cases > 0 ? kWorked : kFailed;
 }
@@ -93,6 +96,7 @@ void add_conformance(CLI::App& app, int* status) {
   add_ranges(*verb, "-n", &options.ranks, 1, 17, "numbers of ranks (1-8,13,17)");
   add_count(*verb, "--seed", &options.seed, 1, 4000000000, "other cases and values (1)");
   verb->add_option("--case", options.only, "one case alone, by the name that a failure prints");
+  add_count(*verb, "--slowest", &options.slowest, 1, 1000, "name so many of the slowest cases");
   verb->add_flag("--full", options.full, "go on with other cases until --time is up");
   add_duration(*verb, "--time", &options.time, "how long with --full (10m)");
   verb->add_flag("--json", options.json, "one JSON object");
