@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "conformance/member.h"
 
+#include <chrono>
 #include <cstring>
 
 #include "base/hash.h"
@@ -227,18 +228,25 @@ Outcome Member::run_fan_in(const Case& c) {
   return outcome;
 }
 
-// A small collective that must work whatever went before, at the latest at the given attempt.
-Outcome Member::probe(int attempts) {
+// A small collective that must work whatever went before. `told`: this rank has heard of what went wrong. A rank that
+// had returned before others saw a mismatch hears of it later, and then its next operation ends on all ranks: they go
+// on until all have heard.
+Outcome Member::probe(bool told) {
   const int64_t ranks = group_.size();
   Status status;
-  for (int attempt = 0; attempt < attempts; ++attempt) {
-    int64_t value[2] = {group_.rank(), 7};
+  const auto until = std::chrono::steady_clock::now() + group_.timeout() / 2;
+  do {
+    int64_t value[3] = {group_.rank(), 7, told};
     status = group_.run(all_reduce(in_place(value)));
+    if (status.code() == StatusCode::mismatch) told = true;
     if (status.code() == StatusCode::mismatch) continue;
     if (!status.ok()) break;
-    if (value[0] == ranks * (ranks - 1) / 2 && value[1] == 7 * ranks) return {};
-    return Outcome::failed("the collective after it has a wrong result");
-  }
+    if (value[0] != ranks * (ranks - 1) / 2 || value[1] != 7 * ranks) {
+      return Outcome::failed("the collective after it has a wrong result");
+    }
+    if (value[2] == ranks) return {};
+    status = Status(StatusCode::internal, "not all ranks hear of it");
+  } while (std::chrono::steady_clock::now() < until);
   return Outcome::lost("the collective after it gave " + status.to_string());
 }
 

@@ -45,7 +45,7 @@ class Member {
   Outcome run_fan_in(const Case& c);
   Outcome judge(const Case& c, const Status& status, const char* call) const;
   Status call(const Case& c, const Operation& operation, Companions& companions);
-  Outcome probe(int attempts);
+  Outcome probe(bool told);
   uint64_t seed_of(const Row& row, uint64_t round) const;
 
   ProcessGroup& group_;

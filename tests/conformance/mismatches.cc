@@ -102,7 +102,7 @@ Outcome Member::run_mismatch(size_t index) {
   if (took > group_.timeout() / 2) return Outcome::failed("took long to notice");
   if (!returned && status.message().empty()) return Outcome::failed("gave no reason");
   // A rank that had returned learns of it at its next call, which then fails everywhere.
-  return probe(mismatch.early == Mismatch::nobody ? 1 : 2);
+  return probe(!returned);
 }
 
 }  // namespace regroup::conformance

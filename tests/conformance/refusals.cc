@@ -163,7 +163,7 @@ Outcome Member::run_refusal(size_t index) {
     if (status.message().empty()) return Outcome::failed(std::string(kWays[way]) + " gave no reason");
   }
   if (a != a_before || b != b_before) return Outcome::failed("a refused call wrote its buffers");
-  return probe(1);
+  return probe(true);
 }
 
 }  // namespace regroup::conformance

@@ -16,8 +16,6 @@ namespace {
 // How long to wait for the other's signature before a mismatch is reported without it.
 constexpr auto kSignatureWait = std::chrono::milliseconds(200);
 
-constexpr size_t kRememberedMismatches = 256;
-
 constexpr uint64_t kAlign = 64;
 uint64_t aligned(uint64_t bytes) { return (bytes + kAlign - 1) / kAlign * kAlign; }
 
@@ -63,21 +61,39 @@ bool NativeBackend::advance_collective() {
 Status NativeBackend::activate(Job& job) {
   const Request& request = job.request();
   begun_ = job.sequence_;
-  job.signature_ = signature_of(request);
+  job.signature_ = begun_signature_ = signature_of(request);
   if (!all_local_) {
     attendance_.began(job.sequence_, job.signature_);
-    std::lock_guard lock(mutex_);
-    if (const auto notice = notices_.find(job.sequence_); notice != notices_.end()) {
-      Status status = notice->second;
-      notices_.erase(notices_.begin(), std::next(notice));
-      return status;
-    }
+    if (Status status = known_to_fail(job.sequence_); !status.ok()) return status;
   }
   if (eager(request)) {
     begin_eager(job);
     return Status();
   }
   return begin_planned(job);
+}
+
+// Whether the operation that is about to begin has failed already: others told so; or this rank learnt too late that
+// ranks disagreed on an earlier one, which had ended well here. Then it ends this one, on all ranks: so that nobody
+// goes on in the belief that all is well, and all stay in step.
+Status NativeBackend::known_to_fail(uint64_t sequence) {
+  Status late;
+  {
+    std::lock_guard lock(mutex_);
+    if (const auto notice = notices_.find(sequence); notice != notices_.end()) {
+      Status status = notice->second;
+      notices_.erase(notices_.begin(), std::next(notice));
+      return status;
+    }
+    if (late_mismatch_.ok()) return Status();
+    late = std::exchange(late_mismatch_, Status());
+  }
+  Status status(StatusCode::mismatch,
+                "rank " + std::to_string(facts_.rank) + " learnt only after it had returned from operation " +
+                    std::to_string(late.sequence()) + " that " + late.message(),
+                late.ranks(), 1, sequence);
+  tell_status(status, sequence);
+  return status;
 }
 
 // Whether the operation is of so few bytes that every rank's input travels with its arrival: a decision from agreed
@@ -260,10 +276,8 @@ bool NativeBackend::advance_gathering(Job& job) {
       conflict_found(job);
       return true;
     case Gathering::failed:
-      break_group(
-          Status(StatusCode::internal, "a rank went on without this one at operation " + std::to_string(job.sequence_),
-                 {}, 1, job.sequence_),
-          true);
+      // A rank went on: the operation has failed for it, and it said so; its notice is on the way.
+      job.phase_ = Phase::withdrawn;
       return true;
   }
   return moved;
@@ -273,12 +287,13 @@ bool NativeBackend::advance_running(Job& job) {
   const bool moved = transport_->progress();
   switch (execution_.advance()) {
     case executor::Execution::Outcome::waiting: {
-      // Frames may tell of a conflict at any time.
-      if (!all_local_ && transport_->gathered(&job.conflict_) == Gathering::conflict) {
+      // Frames may tell of a conflict at any time; and where no frame can (two ranks wait for each other), states do.
+      if (all_local_) return moved;
+      if (transport_->gathered(&job.conflict_) == Gathering::conflict) {
         conflict_found(job);
         return true;
       }
-      return moved;
+      return compare_states(job) || moved;
     }
     case executor::Execution::Outcome::moved:
       return true;
@@ -316,6 +331,26 @@ bool NativeBackend::advance_running(Job& job) {
       return true;
   }
   return moved;
+}
+
+// Whether a rank has told that it called something else at this sequence number.
+bool NativeBackend::compare_states(Job& job) {
+  if (!states_changed_.exchange(false, std::memory_order_acquire)) return false;
+  for (Rank rank = 0; rank < facts_.size; ++rank) {
+    const auto state = attendance_.of(rank);
+    if (rank == facts_.rank || !state.has_value() || state->sequence != job.sequence_ ||
+        state->signature == job.signature_)
+      continue;
+    job.conflict_ = transport::Conflict();
+    job.conflict_.differ = {rank};
+    job.conflict_.first = facts_.rank;
+    job.conflict_.second = rank;
+    job.conflict_.first_signature = job.signature_;
+    job.conflict_.second_signature = state->signature;
+    conflict_found(job);
+    return true;
+  }
+  return false;
 }
 
 void NativeBackend::conflict_found(Job& job) {

@@ -13,6 +13,8 @@ namespace {
 // peer may need this core: yield at once.
 constexpr int kSpins = 2000;
 constexpr int kSpinsOversubscribed = 20;
+// A turn over sockets asks the kernel, and takes a microsecond or more.
+constexpr int kSpinsOverSockets = 50;
 // Yields before sleeping; a yield costs from some 0.1 µs (nobody else wants the core) up.
 constexpr int kYields = 400;
 
@@ -20,7 +22,7 @@ constexpr int kYields = 400;
 
 // Until `mine` is done, or (without one) until nothing is left or somebody waits who can drive.
 void NativeBackend::drive(Job* mine, base::Time until) {
-  const int spins = oversubscribed_ ? kSpinsOversubscribed : kSpins;
+  const int spins = oversubscribed_ ? kSpinsOversubscribed : tcp_ != nullptr ? kSpinsOverSockets : kSpins;
   int idle_turns = 0;
   while (true) {
     if (has_incoming_.load(std::memory_order_acquire)) adopt();

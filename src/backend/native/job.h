@@ -27,7 +27,7 @@ class Job final : public Pending {
     gathering,  // waiting until all have begun and called the same
     running,
     conflicted,  // ranks called different things; waiting for the other's signature, for the message
-    withdrawn,   // a peer took its memory back; waiting to hear why
+    withdrawn,   // a peer took its memory back or went on; waiting to hear why
   };
 
   Job(NativeBackend& backend, const Request& request) : backend_(backend), request_(&request) {}

@@ -28,7 +28,8 @@ constexpr uint64_t kBell = 0;  // the id under which a bell's descriptor travels
 
 struct Contact {
   int version = kWireVersion;
-  std::string host;  // equal where ranks can share memory
+  std::string host;     // equal where ranks can share memory
+  std::string machine;  // equal where they share cores
   int wires = 0;
   int pid = 0;
   uint64_t process = 0;
@@ -42,17 +43,17 @@ struct Contact {
 
   std::string to_text() const {
     std::ostringstream text;
-    text << "regroup " << version << ' ' << host << ' ' << wires << ' ' << pid << ' ' << process << ' ' << segment
-         << ' ' << bell << ' ' << probe << ' ' << probe_word << ' ' << nonce << ' ' << tcp << ' '
+    text << "regroup " << version << ' ' << host << ' ' << machine << ' ' << wires << ' ' << pid << ' ' << process
+         << ' ' << segment << ' ' << bell << ' ' << probe << ' ' << probe_word << ' ' << nonce << ' ' << tcp << ' '
          << (unix_name.empty() ? "-" : unix_name);
     return text.str();
   }
   static bool parse(const std::string& text, Contact* contact) {
     std::istringstream in(text);
     std::string magic;
-    in >> magic >> contact->version >> contact->host >> contact->wires >> contact->pid >> contact->process >>
-        contact->segment >> contact->bell >> contact->probe >> contact->probe_word >> contact->nonce >> contact->tcp >>
-        contact->unix_name;
+    in >> magic >> contact->version >> contact->host >> contact->machine >> contact->wires >> contact->pid >>
+        contact->process >> contact->segment >> contact->bell >> contact->probe >> contact->probe_word >>
+        contact->nonce >> contact->tcp >> contact->unix_name;
     if (contact->unix_name == "-") contact->unix_name.clear();
     return !in.fail() && magic == "regroup";
   }
@@ -159,6 +160,7 @@ class NativeBackend::Joining {
     mine_.probe = reinterpret_cast<uint64_t>(&backend_->probe_word_);
     mine_.nonce = random_word();
     mine_.host = host_identity(options_.host_label);
+    mine_.machine = host_identity("");
     mine_.wires = static_cast<int>(options_.wires);
     mine_.pid = getpid();
     mine_.process = transport::shm::process_token();
@@ -367,6 +369,7 @@ class NativeBackend::Joining {
       tcp.streams = std::move(streams_);
       NativeBackend* raw = &backend;
       tcp.on_lost = [raw](Rank peer, Status status) { raw->stream_lost(peer, status); };
+      tcp.on_late_conflict = [raw](Rank peer, uint64_t sequence) { raw->late_conflict(peer, sequence); };
       backend.tcp_ = transport::make_tcp_transport(std::move(tcp));
     }
     std::vector<bool> local(options_.size);
@@ -384,10 +387,9 @@ class NativeBackend::Joining {
     backend.facts_.one_sided_everywhere = all_share_ && reads;
     backend.facts_.one_sided_inside_hosts = backend.shm_ != nullptr && reads;
     backend.plans_ = PlanCache(backend.facts_);
-    const auto& here = backend.facts_.topology.members(backend.facts_.topology.host_of(options_.rank));
     size_t on_this_machine = 0;
-    for (const Contact& contact : contacts_) on_this_machine += contact.host == mine_.host;
-    backend.oversubscribed_ = std::max(here.size(), on_this_machine) > cores();
+    for (const Contact& contact : contacts_) on_this_machine += contact.machine == mine_.machine;
+    backend.oversubscribed_ = on_this_machine > cores();
     backend.description_ = "native over " + std::string(backend.transport_->name());
     if (backend.shm_ != nullptr && !reads) {
       backend.description_ +=

@@ -54,7 +54,6 @@ NativeBackend::~NativeBackend() {
 Status NativeBackend::refusal_locked() {
   if (!broken_.ok()) return broken_;
   if (closing_) return Status(StatusCode::aborted, "the group was left");
-  if (!late_mismatch_.ok()) return std::exchange(late_mismatch_, Status());
   if (outstanding_ >= kMostOutstanding) {
     return Status(StatusCode::resource_exhausted,
                   "more than " + std::to_string(kMostOutstanding) + " operations are under way");

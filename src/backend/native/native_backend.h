@@ -67,6 +67,8 @@ class NativeBackend final : public Backend {
 
  private:
   friend class Job;
+  static constexpr size_t kRememberedMismatches = 256;
+
   class Joining;
 
   explicit NativeBackend(const NativeOptions& options);
@@ -94,10 +96,12 @@ class NativeBackend final : public Backend {
   Status begin_planned(Job& job);
   bool eager(const Request& request) const;
   void begin_eager(Job& job);
+  Status known_to_fail(uint64_t sequence);
   bool advance_gathering(Job& job);
   bool advance_running(Job& job);
   void conflict_found(Job& job);
   bool settle_conflict(Job& job);
+  bool compare_states(Job& job);
   void end_collective(Job& job, Status status);
   void bind_memory(Job& job, const Plan& plan);
   void move_input_away(const Request& request, executor::Binding& binding, std::byte* to);
@@ -113,6 +117,8 @@ class NativeBackend final : public Backend {
   void heard(Rank from, net::ControlKind kind, std::span<const std::byte> payload, base::Fd descriptor);
   void closed(Rank peer, bool orderly);
   void stream_lost(Rank peer, const Status& status);
+  bool note_mismatch(uint64_t sequence, const Status& status);
+  void late_conflict(Rank peer, uint64_t sequence);
   void tell(net::ControlKind kind, std::span<const std::byte> payload);
   void tell_status(const Status& status, uint64_t sequence);
   void tell_progress();
@@ -155,6 +161,7 @@ class NativeBackend final : public Backend {
   std::vector<uint64_t> gives_, takes_;
   std::unordered_map<uint64_t, uint64_t> pair_sequences_;
   std::vector<uint64_t> any_sequences_;
+  transport::Signature begun_signature_;
   uint64_t begun_ = 0;              // sequence of the last collective that was begun
   std::vector<bool> stream_ended_;  // tcp: the peer's stream has ended
 
@@ -163,15 +170,16 @@ class NativeBackend final : public Backend {
   std::condition_variable changed_;
   std::vector<Job*> incoming_;
   std::atomic<bool> has_incoming_ = false;
-  std::atomic<bool> alarm_ = false;     // broken_, notices_ or left_ changed
-  std::atomic<uint32_t> waiters_ = 0;   // threads that want to drive
-  std::atomic<uint64_t> finished_ = 0;  // sequence of the last collective that ended here
+  std::atomic<bool> alarm_ = false;           // broken_, notices_ or left_ changed
+  std::atomic<bool> states_changed_ = false;  // `attendance_` has heard something
+  std::atomic<uint32_t> waiters_ = 0;         // threads that want to drive
+  std::atomic<uint64_t> finished_ = 0;        // sequence of the last collective that ended here
   bool driving_ = false;
   bool closing_ = false;
   uint64_t issued_ = 0;     // sequence of the last collective that was called
   size_t outstanding_ = 0;  // jobs not done
   Status broken_;
-  Status late_mismatch_;                       // told at the next call
+  Status late_mismatch_;                       // of an operation that had ended well here: ends the next one, for all
   std::map<uint64_t, Status> notices_;         // operations that others found to fail, by sequence; few
   std::deque<uint64_t> mismatched_;            // operations that ended so here: the last few
   std::vector<std::optional<uint64_t>> left_;  // ranks that left in order, and the last operation they had begun

@@ -81,6 +81,7 @@ void NativeBackend::heard(Rank from, ControlKind kind, std::span<const std::byte
       membership::State state;
       if (!take(&payload, &state.sequence) || !take(&payload, &state.signature)) return;
       attendance_.heard(from, state, base::Clock::now());
+      states_changed_.store(true, std::memory_order_release);
       waker_.ring();
       return;
     }
@@ -91,14 +92,7 @@ void NativeBackend::heard(Rank from, ControlKind kind, std::span<const std::byte
       uint64_t sequence = 0;
       if (!unpack(payload, facts_.size, &status, &sequence)) return;
       if (breaks_group(status.code())) return break_group(status, false);
-      std::lock_guard lock(mutex_);
-      if (std::find(mismatched_.begin(), mismatched_.end(), sequence) != mismatched_.end()) return;  // known here
-      if (sequence <= finished_.load(std::memory_order_relaxed)) {
-        late_mismatch_ = status;
-      } else if (notices_.size() < 1024) {
-        notices_.emplace(sequence, status);
-      }
-      alarm_.store(true, std::memory_order_release);
+      note_mismatch(sequence, status);
       waker_.ring();
       return;
     }
@@ -124,6 +118,34 @@ void NativeBackend::heard(Rank from, ControlKind kind, std::span<const std::byte
     case ControlKind::leave:  // ends the connection: `closed` is called
       return;
   }
+}
+
+// Somebody found that ranks disagree on an operation: one that this rank has yet to begin, runs, or has returned from.
+// False: known.
+bool NativeBackend::note_mismatch(uint64_t sequence, const Status& status) {
+  std::lock_guard lock(mutex_);
+  if (std::find(mismatched_.begin(), mismatched_.end(), sequence) != mismatched_.end()) return false;
+  if (sequence <= finished_.load(std::memory_order_relaxed)) {
+    late_mismatch_ = status;
+    mismatched_.push_back(sequence);  // several ranks may tell of it
+    if (mismatched_.size() > kRememberedMismatches) mismatched_.pop_front();
+  } else if (notices_.size() < kRememberedMismatches) {
+    notices_.emplace(sequence, status);
+  }
+  alarm_.store(true, std::memory_order_release);
+  return true;
+}
+
+// A frame came too late to tell before this rank returned from the operation.
+void NativeBackend::late_conflict(Rank peer, uint64_t sequence) {
+  const membership::State own = attendance_.own(sequence);
+  if (own.sequence != sequence) return;
+  const Status status(StatusCode::mismatch,
+                      "ranks disagree on operation " + std::to_string(sequence) + ": rank " +
+                          std::to_string(facts_.rank) + " called " + to_string(own.signature) + ", rank " +
+                          std::to_string(peer) + " something else",
+                      {peer}, 1, sequence);
+  if (note_mismatch(sequence, status)) tell_status(status, sequence);
 }
 
 void NativeBackend::closed(Rank peer, bool orderly) {
@@ -164,7 +186,7 @@ void NativeBackend::tell_state(Rank to, uint64_t sequence) {
 void NativeBackend::tell_progress() {
   std::vector<std::byte> payload;
   put(&payload, begun_);
-  put(&payload, transport::Signature());
+  put(&payload, begun_signature_);
   tell(ControlKind::state, payload);
 }
 
@@ -230,7 +252,15 @@ bool NativeBackend::left_without_message(Rank peer) {
 }
 
 Status NativeBackend::left_status(Rank peer) const {
-  return Status(StatusCode::peer_lost, "rank " + std::to_string(peer) + " has left the group", {peer}, 1, begun_);
+  uint64_t last = 0;
+  {
+    std::lock_guard lock(mutex_);
+    last = left_[peer].value_or(0);
+  }
+  return Status(StatusCode::peer_lost,
+                "rank " + std::to_string(peer) + " has left the group after operation " + std::to_string(last) +
+                    "; this rank has come to operation " + std::to_string(begun_),
+                {peer}, 1, begun_);
 }
 
 void NativeBackend::fail_all(const Status& status) {

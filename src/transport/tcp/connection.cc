@@ -133,12 +133,19 @@ bool Connection::current(const MessageKey& key) const {
 }
 
 void Connection::note_conflict(const MessageKey& key, uint64_t fingerprint) {
+  if (stale(key)) {
+    const Shared::Past& past = shared_.past[key.sequence % std::size(shared_.past)];
+    const bool differs = past.sequence == key.sequence && past.fingerprint != fingerprint;
+    if (differs && shared_.on_late_conflict) shared_.on_late_conflict(peer_, key.sequence);
+    return;
+  }
   if (!current(key) || fingerprint == shared_.fingerprint || shared_.conflicting) return;
   shared_.conflicting = true;
   shared_.conflict = {};
   shared_.conflict.first = shared_.rank;
   shared_.conflict.second = peer_;
   shared_.conflict.first_signature = shared_.signature;
+  shared_.conflict.second_known = false;
 }
 
 // Whether the other side means the same; if not, ends the message here and tells the peer.

@@ -3,6 +3,7 @@
 // sides' promises about the window. It does not know the other peers, nor when it is driven.
 #pragma once
 
+#include <functional>
 #include <string>
 
 #include "base/fd.h"
@@ -25,6 +26,13 @@ struct Shared {
   uint64_t fingerprint = 0;
   bool conflicting = false;
   Conflict conflict;
+  // Fingerprints of the last operations, by sequence modulo the size: frames of theirs may come late, and disagree.
+  struct Past {
+    uint64_t sequence = 0;
+    uint64_t fingerprint = 0;
+  };
+  Past past[64];
+  std::function<void(Rank peer, uint64_t sequence)> on_late_conflict;
 
   EarlyPool early;
   PayloadPool payloads;

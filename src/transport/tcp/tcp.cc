@@ -87,6 +87,7 @@ class TcpTransport final : public Transport {
 TcpTransport::TcpTransport(TcpOptions options) : options_(std::move(options)), epoll_(::epoll_create1(EPOLL_CLOEXEC)) {
   shared_.stamp = {options_.token, options_.epoch};
   shared_.rank = options_.rank;
+  shared_.on_late_conflict = options_.on_late_conflict;
   connections_.resize(options_.size);
   const uint64_t inbox = options_.size <= kManyStreams ? kInboxBytes : kSmallInboxBytes;
   for (Rank peer = 0; peer < options_.size && peer < options_.streams.size(); ++peer) {
@@ -114,6 +115,7 @@ void TcpTransport::begin(const Opening& opening) {
   shared_.signature = opening.signature;
   shared_.fingerprint = fingerprint(opening.signature);
   shared_.conflicting = false;
+  shared_.past[shared_.sequence % std::size(shared_.past)] = {shared_.sequence, shared_.fingerprint};
   for (const auto& each : connections_) {
     if (each != nullptr) each->begin();
   }

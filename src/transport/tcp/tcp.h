@@ -32,6 +32,9 @@ struct TcpOptions {
   // Once a peer at most, on the driver's thread, from within progress(): the stream has ended (peer_lost) or is broken
   // (io_error). What was posted with that peer stays posted; what had arrived whole can still be received.
   std::function<void(Rank peer, Status status)> on_lost;
+  // On the driver's thread, from within progress() or begin(): a frame shows that `peer` called something else at an
+  // earlier sequence number than the current one. May be repeated.
+  std::function<void(Rank peer, uint64_t sequence)> on_late_conflict;
   // How long the destructor waits for the peers' kernels to take what finished sends have written. It does not wait
   // once a peer was lost: the group is broken then.
   std::chrono::milliseconds linger{500};
