@@ -237,7 +237,7 @@ Outcome Member::probe(int attempts) {
     if (status.code() == StatusCode::mismatch) continue;
     if (!status.ok()) break;
     if (value[0] == ranks * (ranks - 1) / 2 && value[1] == 7 * ranks) return {};
-    return Outcome::failed("the collective after it has a wrong result");
+    return Outcome::lost("the collective after it has a wrong result");
   }
   return Outcome::lost("the collective after it gave " + status.to_string());
 }

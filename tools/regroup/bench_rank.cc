@@ -88,7 +88,6 @@ class BenchRank {
     floor_ = what_.floor ? floor_bytes(bytes) : 0;
     // Copies: only the root's output is written. Over sockets everybody takes part.
     if (ring_ == nullptr && what_.call.collective == Collective::gather && rank_ != what_.call.root) floor_ = 0;
-    std::memset(phases_, 0, sizeof phases_);
     if (!meet()) return false;
     if (floor_ > 0 && ring_ == nullptr) copies_->choose(floor_);
 
