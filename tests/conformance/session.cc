@@ -73,8 +73,8 @@ Session::Session(GroupKey key, std::vector<Item> items, SessionOptions options)
   ended_ = base::Fd(ends[0]);
   const base::Fd held(ends[1]);  // by every child: end of file when the last has gone
   const bool threads = key.launch == Launch::threads;
-  const std::string store_url = "file://" + options_.directory + "/store-" + std::to_string(::getpid()) + "-" +
-                                std::to_string(reinterpret_cast<uintptr_t>(this)) + "-" + std::to_string(ends[0]);
+  static uint64_t made = 0;
+  const std::string store_url = "file://" + options_.directory + "/store-" + std::to_string(++made);
   const pid_t parent = ::getpid();
   for (Rank rank = 0; rank < (threads ? 1 : key.ranks); ++rank) {
     const pid_t child = ::fork();

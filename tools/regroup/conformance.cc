@@ -20,6 +20,7 @@ struct Options {
   std::string only;
   uint32_t seed = 1;
   uint32_t slowest = 0;
+  uint32_t at_once = 0;
   bool full = false;
   std::chrono::nanoseconds time = std::chrono::minutes(10);
   bool json = false;
@@ -57,7 +58,7 @@ int run_all(const Options& options) {
   suite.wires = wires_of(options.transports);
   suite.ranks = options.ranks;
   suite.seed = options.seed;
-  suite.at_once = std::clamp(std::thread::hardware_concurrency(), 1u, 8u);
+  if (options.at_once > 0) suite.at_once = options.at_once;
   suite.slowest = options.slowest;
   if (options.full) suite.duration = options.time;
   if (!options.only.empty()) {
@@ -96,6 +97,7 @@ void add_conformance(CLI::App& app, int* status) {
   add_ranges(*verb, "-n", &options.ranks, 1, 17, "numbers of ranks (1-8,13,17)");
   add_count(*verb, "--seed", &options.seed, 1, 4000000000, "other cases and values (1)");
   verb->add_option("--case", options.only, "one case alone, by the name that a failure prints");
+  add_count(*verb, "--at-once", &options.at_once, 1, 64, "groups that run at the same time (2)");
   add_count(*verb, "--slowest", &options.slowest, 1, 1000, "name so many of the slowest cases");
   verb->add_flag("--full", options.full, "go on with other cases until --time is up");
   add_duration(*verb, "--time", &options.time, "how long with --full (10m)");

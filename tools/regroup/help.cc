@@ -18,7 +18,7 @@ void add_help(CLI::App& app, int* status) {
     }
     const CLI::App* other = find_verb(app, about);
     if (other != nullptr) {
-      print("{}", other->help());
+      print("{}", other->help("regroup"));
       return;
     }
     note("regroup help: \"{}\" is no verb; `regroup help` lists them.\n", about);
