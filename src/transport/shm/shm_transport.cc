@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "transport/shm/shm_transport.h"
 
+#include <pthread.h>
+#include <sched.h>
 #include <sys/random.h>
 #include <sys/uio.h>
 #include <unistd.h>
@@ -14,6 +16,9 @@ namespace regroup::transport::shm {
 
 namespace {
 
+// Where there was no memory for a table that does not fit the control segment.
+constexpr SegmentId kNoTable = ~SegmentId{0};
+
 uint64_t random_word() {
   uint64_t word = 0;
   if (getrandom(&word, sizeof word, 0) != sizeof word) word = static_cast<uint64_t>(getpid()) << 32 | 1;
@@ -23,18 +28,13 @@ uint64_t random_word() {
 }  // namespace
 
 uint64_t process_token() {
-  struct Token {
-    std::mutex mutex;
-    int pid = 0;
-    uint64_t value = 0;
-  };
-  static Token* token = new Token;
-  std::lock_guard lock(token->mutex);
-  if (token->pid != getpid()) {
-    token->pid = getpid();
-    token->value = random_word();
-  }
-  return token->value;
+  static std::atomic<uint64_t> token = 0;
+  [[maybe_unused]] static const int registered = ::pthread_atfork(nullptr, nullptr, [] { token = 0; });
+  uint64_t known = token.load();
+  if (known != 0) return known;
+  // Among threads that come at once, the first one's word counts.
+  const uint64_t fresh = random_word();
+  return token.compare_exchange_strong(known, fresh) ? fresh : known;
 }
 
 Result<std::unique_ptr<ShmTransport>> ShmTransport::create(ShmOptions options) {
@@ -71,6 +71,7 @@ Status ShmTransport::attach(Rank rank, int pid, uint64_t token, SegmentId segmen
   Peer& peer = peers_[rank];
   peer.pid = pid;
   peer.in_process = token == process_token();
+  threads_ |= peer.in_process;
   peer.bell = std::move(bell);
   const uint64_t needed = Control::bytes_for(options_.size);
   uint64_t bytes = 0;
@@ -105,10 +106,10 @@ bool ShmTransport::probe(Rank rank, uint64_t address, uint64_t expected) const {
   return process_vm_readv(peer.pid, &local, 1, &remote, 1, 0) == sizeof word && word == expected;
 }
 
-void ShmTransport::offer(Rank peer, SegmentId segment, base::Fd descriptor) {
+void ShmTransport::offer(Rank peer, SegmentId segment, bool exists, base::Fd descriptor) {
   {
     std::lock_guard lock(offers_mutex_);
-    offers_.push_back({peer, segment, std::move(descriptor), false});
+    offers_.push_back({peer, segment, std::move(descriptor), exists ? Offer::answer : Offer::freed});
   }
   has_offers_.store(true, std::memory_order_release);
   options_.waker->ring();
@@ -116,7 +117,13 @@ void ShmTransport::offer(Rank peer, SegmentId segment, base::Fd descriptor) {
 
 void ShmTransport::freed(Rank peer, SegmentId segment) {
   std::lock_guard lock(offers_mutex_);
-  offers_.push_back({peer, segment, base::Fd(), true});
+  offers_.push_back({peer, segment, base::Fd(), Offer::freed});
+  has_offers_.store(true, std::memory_order_release);
+}
+
+void ShmTransport::left(Rank peer) {
+  std::lock_guard lock(offers_mutex_);
+  offers_.push_back({peer, 0, base::Fd(), Offer::left});
   has_offers_.store(true, std::memory_order_release);
 }
 
@@ -131,13 +138,29 @@ void ShmTransport::take_offers() {
   for (Offer& offer : offers) {
     Peer& peer = peers_[offer.peer];
     std::erase(peer.wanted, offer.segment);
-    if (offer.freed) {
-      peer.segments.erase(offer.segment);
-    } else if (offer.descriptor.valid()) {
+    if (offer.what == Offer::left) {
+      peer.left = true;
+    } else if (offer.what == Offer::answer) {
+      if (!offer.descriptor.valid()) continue;
       auto mapping = MappedSegment::map(offer.descriptor);
       if (mapping.ok()) peer.segments[offer.segment] = std::move(mapping).value();
+    } else {
+      peer.segments.erase(offer.segment);
+      peer.gone.push_back(offer.segment);
     }
   }
+}
+
+// Whether memory that a peer's table names can't be had any more. Its owner has then ended the operation, so nobody
+// needs to read it: a rank that comes to it late goes on without.
+bool ShmTransport::is_gone(const Peer& peer, SegmentId segment) const {
+  return peer.left || std::find(peer.gone.begin(), peer.gone.end(), segment) != peer.gone.end();
+}
+
+// Before an operation is begun: what was freed until then, no table of it names.
+void ShmTransport::forget_gone() {
+  if (has_offers_.load(std::memory_order_acquire)) take_offers();
+  for (const Rank rank : local_) peers_[rank].gone.clear();
 }
 
 void ShmTransport::want(Peer& peer, Rank rank, SegmentId segment) {
@@ -227,7 +250,7 @@ void ShmTransport::write_table(const Opening& opening, uint64_t parity) {
       segment = made.ok() ? std::move(made).value() : nullptr;
     }
     to = segment != nullptr ? segment->data() : nullptr;
-    detail.table_segment = segment != nullptr ? segment->id() : ~0ull;
+    detail.table_segment = segment != nullptr ? segment->id() : kNoTable;
   }
   if (to == nullptr) return;
   const auto put = [&to](const void* data, uint64_t size) {
@@ -242,7 +265,7 @@ void ShmTransport::write_table(const Opening& opening, uint64_t parity) {
 }
 
 void ShmTransport::begin(const Opening& opening) {
-  take_offers();
+  forget_gone();
   sequence_ = opening.sequence;
   fingerprint_ = fingerprint(opening.signature);
   arrived_ = 0;
@@ -260,6 +283,14 @@ std::span<const std::byte> ShmTransport::table_of(Rank rank) {
   const Control& control = *peers_[rank].control;
   const LineDetail& detail = control.details[sequence_ & 1];
   const uint64_t bytes = detail.table_bytes;
+  if (detail.table_segment != 0 && peers_[rank].in_process) {
+    // Held, because its owner may leave while it is being looked at.
+    std::shared_ptr<const OwnedSegment>& table = peers_[rank].table;
+    if (table == nullptr || table->id() != detail.table_segment) {
+      table = SegmentRegister::of_process().hold(detail.table_segment);
+    }
+    return table == nullptr ? std::span<const std::byte>() : std::span<const std::byte>(table->data(), bytes);
+  }
   if (detail.table_segment != 0) {
     const std::byte* table = mapped(rank, detail.table_segment, 0, bytes);
     return table == nullptr ? std::span<const std::byte>() : std::span(table, bytes);
@@ -302,18 +333,19 @@ struct TableView {
 bool ShmTransport::resolve(Rank rank) {
   Peer& peer = peers_[rank];
   if (peer.resolved == sequence_) return true;
+  const auto here = [&](SegmentId segment) {
+    return segment == 0 || is_gone(peer, segment) || mapped(rank, segment, 0, 0) != nullptr;
+  };
   TableView view;
-  if (!TableView::open(table_of(rank), &view)) return false;
   bool all = true;
-  if (!peer.in_process) {
+  if (!TableView::open(table_of(rank), &view)) {
+    const SegmentId table = peer.control->details[sequence_ & 1].table_segment;
+    all = table != kNoTable && (peer.in_process || is_gone(peer, table));
+  } else if (!peer.in_process) {
     for (uint32_t i = 0; i < 3 * view.head->members; ++i) {
-      const TableEntry& entry = view.entries[i];
-      if (entry.list == 0 && entry.segment != 0) all &= mapped(rank, entry.segment, entry.base, 0) != nullptr;
+      if (view.entries[i].list == 0) all &= here(view.entries[i].segment);
     }
-    for (uint64_t i = 0; i < view.head->lists; ++i) {
-      const ListEntry& entry = view.lists[i];
-      if (entry.segment != 0) all &= mapped(rank, entry.segment, entry.base, 0) != nullptr;
-    }
+    for (uint64_t i = 0; i < view.head->lists; ++i) all &= here(view.lists[i].segment);
   }
   if (all) peer.resolved = sequence_;
   return all;
@@ -399,10 +431,38 @@ bool ShmTransport::find_pair_conflict(Conflict* conflict) {
 void ShmTransport::withdraw() {
   own().head.withdrawn.store(sequence_, std::memory_order_seq_cst);
   base::full_fence();
+  await_readers();
+}
+
+// Reads between the two are announced in the reader's own segment; whoever takes memory back first says so and then
+// looks for announcements, whoever reads announces it and then looks whether the memory was taken back.
+void ShmTransport::begin_reading() {
+  if (!threads_) return;
+  std::atomic<uint32_t>& reading = own().head.reading;
+  reading.store(reading.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+  base::full_fence();
+}
+
+void ShmTransport::end_reading() {
+  if (!threads_) return;
+  std::atomic<uint32_t>& reading = own().head.reading;
+  reading.store(reading.load(std::memory_order_relaxed) + 1, std::memory_order_release);
+}
+
+// A block is the most that is read at once, so this takes microseconds.
+void ShmTransport::await_readers() const {
+  if (!threads_) return;
+  for (const Rank rank : local_) {
+    if (!peers_[rank].in_process) continue;
+    const std::atomic<uint32_t>& reading = peers_[rank].control->head.reading;
+    const uint32_t seen = reading.load(std::memory_order_acquire);
+    while (seen % 2 != 0 && reading.load(std::memory_order_acquire) == seen) sched_yield();
+  }
 }
 
 Located ShmTransport::locate(Rank rank, uint16_t member, plan::Space space, uint32_t part, uint64_t offset,
                              uint64_t bytes) {
+  if (peers_[rank].in_process && rank != options_.rank && !counts(rank)) return {};
   TableView view;
   if (!TableView::open(table_of(rank), &view) || member >= view.head->members) {
     return {};
@@ -477,6 +537,7 @@ std::byte* ShmTransport::scratch(uint64_t bytes) {
 
 void ShmTransport::begin_eager(uint64_t sequence, const Signature& signature, uint64_t print,
                                const SpaceMemory& payload) {
+  if (has_offers_.load(std::memory_order_acquire)) forget_gone();
   sequence_ = sequence;
   fingerprint_ = print;
   arrived_ = 0;
