@@ -13,6 +13,12 @@ namespace {
 
 using namespace std::chrono_literals;
 
+#if defined(__SANITIZE_THREAD__)
+constexpr bool kForks = false;
+#else
+constexpr bool kForks = true;
+#endif
+
 struct Wire {
   const char* name;
   const char* transport;
@@ -272,6 +278,7 @@ TEST(Group, StartedWorkGoesOnByItself) {
 }
 
 TEST(Group, RunsForkedRanksOverMappedMemory) {
+  if (!kForks) GTEST_SKIP() << "this sanitizer follows no threads into a forked child";
   for (const char* transport : {"shm", "tcp"}) {
     const Status status = run_forked(3,
                                      [](ProcessGroup& group) {
@@ -295,6 +302,7 @@ TEST(Group, RunsForkedRanksOverMappedMemory) {
 }
 
 TEST(Group, AKilledProcessIsNamedInMilliseconds) {
+  if (!kForks) GTEST_SKIP() << "this sanitizer follows no threads into a forked child";
   const Status status = run_forked(3,
                                    [](ProcessGroup& group) {
                                      if (!group.run(barrier()).ok()) return 1;

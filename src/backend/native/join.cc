@@ -243,6 +243,8 @@ class NativeBackend::Joining {
       return Status(StatusCode::unsupported, "transport \"shm\" was asked for, but the ranks are on several hosts");
     }
     all_share_ = all_share;
+    // Before the control channel's thread looks at it.
+    if (backend_->facts_.topology.hosts() == options_.size && !all_share) backend_->shm_ = nullptr;
     if (alone()) return Status();
     std::vector<net::MeshPeer> peers(options_.size);
     for (Rank rank = 0; rank < options_.size; ++rank) {
@@ -376,11 +378,10 @@ class NativeBackend::Joining {
     for (Rank rank = 0; rank < options_.size; ++rank) local[rank] = shares(rank);
     if (all_share_) {
       backend.transport_ = backend.shm_.get();
-    } else if (backend.shm_ != nullptr && backend.facts_.topology.hosts() < options_.size) {
+    } else if (backend.shm_ != nullptr) {
       backend.mixed_ = std::make_unique<transport::MixedTransport>(*backend.shm_, *backend.tcp_, std::move(local));
       backend.transport_ = backend.mixed_.get();
     } else {
-      backend.shm_ = nullptr;
       backend.transport_ = backend.tcp_.get();
     }
     backend.all_local_ = all_share_;
