@@ -3,7 +3,7 @@
 // two, and, where it offers them, reads of a peer's memory. It knows nothing of schedules, backends or what the bytes
 // mean.
 //
-// Threads: one driver at a time calls everything here but `wake`. Nothing blocks except Waker::sleep (net/waker.h),
+// Threads: one driver at a time calls everything here. Nothing blocks except Waker::sleep (net/waker.h),
 // which the driver calls between `prepare_sleep` and `woke`.
 #pragma once
 
