@@ -47,7 +47,6 @@ void Driver::begin_planned(RankMemory& memory, const transport::Signature& signa
     takes_.clear();
     for (const uint64_t count : problem.counts) gives_.push_back(count * size_of(member.type));
     for (const uint64_t count : problem.receive_counts) takes_.push_back(count * size_of(member.type));
-    if (shifted_ != plan::kNoRank) ++gives_[shifted_];
     opening.gives = gives_;
     opening.takes = takes_;
   }
@@ -116,7 +115,8 @@ void Driver::finish() {
 }
 
 void Driver::fail() {
-  if (phase_ == Phase::over || phase_ == Phase::idle) return end(Verdict::none);
+  if (phase_ == Phase::over) return;
+  if (phase_ == Phase::idle) return end(Verdict::none);
   transport_.withdraw();
   if (phase_ == Phase::running) execution_.cancel();
   if (phase_ != Phase::eager) transport_.end();
@@ -147,34 +147,52 @@ std::string Driver::describe() const {
   return text;
 }
 
-RunResult run_operations(const transport::sim::SimOptions& options, std::vector<Operation>& operations) {
-  SimNetwork network(options);
-  std::vector<std::unique_ptr<Driver>> drivers;
-  std::vector<std::function<Turn()>> turns;
+Group::Group(const transport::sim::SimOptions& options, std::vector<Operation>& operations) : network_(options) {
   for (Rank rank = 0; rank < options.size; ++rank) {
-    drivers.push_back(std::make_unique<Driver>(network.at(rank), rank, operations, options.seed));
-    turns.push_back([driver = drivers.back().get()] { return driver->turn(); });
+    drivers_.push_back(std::make_unique<Driver>(network_.at(rank), rank, operations, options.seed));
   }
-  const SimNetwork::Ending ending = network.run(turns);
-  RunResult result;
-  result.trace = network.trace();
-  std::string& failure = result.failure;
-  for (const std::string& text : network.violations()) failure += text + "\n";
-  for (const auto& driver : drivers) {
-    if (driver->verdict() == Driver::Verdict::wrong) failure += driver->text() + "\n";
-    if (const std::string wrong = driver->check_later(); !wrong.empty()) failure += wrong + "\n";
-    if (driver->verdict() > Driver::Verdict::wrong) {
-      failure += "rank " + std::to_string(&driver - drivers.data()) + " ended with verdict " +
-                 std::to_string(static_cast<int>(driver->verdict())) + "\n";
-    }
+}
+
+SimNetwork::Ending Group::run() {
+  std::vector<std::function<Turn()>> turns;
+  for (Rank rank = 0; rank < size(); ++rank) {
+    turns.push_back([this, rank] {
+      if (before_turn) before_turn(rank);
+      return drivers_[rank]->turn();
+    });
   }
-  if (ending != SimNetwork::Ending::finished) {
-    failure += ending == SimNetwork::Ending::stuck ? "nobody can go on:\n" : "too many turns:\n";
-    for (const auto& driver : drivers) {
-      if (driver->verdict() == Driver::Verdict::none) failure += driver->describe() + "\n";
-    }
-    failure += network.describe();
+  return network_.run(turns);
+}
+
+std::string Group::wrongs() const {
+  std::string text;
+  for (const std::string& violation : network_.violations()) text += violation + "\n";
+  for (const auto& driver : drivers_) {
+    if (driver->verdict() == Driver::Verdict::wrong) text += driver->text() + "\n";
+    if (const std::string wrong = driver->check_later(); !wrong.empty()) text += wrong + "\n";
   }
+  return text;
+}
+
+std::string Group::describe() const {
+  std::string text;
+  for (const auto& driver : drivers_) {
+    if (driver->verdict() == Driver::Verdict::none) text += driver->describe() + "\n";
+  }
+  return text + network_.describe();
+}
+
+RunResult run_operations(const transport::sim::SimOptions& options, std::vector<Operation>& operations) {
+  Group group(options, operations);
+  const SimNetwork::Ending ending = group.run();
+  RunResult result{group.wrongs(), group.network().trace()};
+  for (Rank rank = 0; rank < group.size(); ++rank) {
+    if (group.driver(rank).verdict() <= Driver::Verdict::wrong) continue;
+    result.failure += "rank " + std::to_string(rank) + " ended with verdict " +
+                      std::to_string(static_cast<int>(group.driver(rank).verdict())) + "\n";
+  }
+  if (ending == SimNetwork::Ending::stuck) result.failure += "nobody can go on:\n" + group.describe();
+  if (ending == SimNetwork::Ending::exhausted) result.failure += "too many turns:\n" + group.describe();
   return result;
 }
 

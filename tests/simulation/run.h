@@ -32,10 +32,10 @@ class Driver {
 
   transport::sim::SimNetwork::Turn turn();
   // What a rank does whose operation fails: takes its memory back, after which nobody may count what it reads there.
+  // Nothing if it is over.
   void fail();
   // This rank says that it calls something else.
   void set_signature(const transport::Signature& signature) { other_signature_ = &signature; }
-  void set_counts_shift(Rank peer) { shifted_ = peer; }
 
   Verdict verdict() const { return verdict_; }
   const std::string& text() const { return text_; }
@@ -66,11 +66,31 @@ class Driver {
   std::string text_;
   transport::Conflict conflict_;
   const transport::Signature* other_signature_ = nullptr;
-  Rank shifted_ = plan::kNoRank;
   std::vector<uint64_t> gives_, takes_;
   std::vector<std::unique_ptr<RankMemory>> memories_;  // of all operations so far
   executor::Execution execution_;
   executor::Eager eager_;
+};
+
+// All ranks of a group.
+class Group {
+ public:
+  Group(const transport::sim::SimOptions& options, std::vector<Operation>& operations);
+
+  transport::sim::SimNetwork::Ending run();
+  Rank size() const { return static_cast<Rank>(drivers_.size()); }
+  Driver& driver(Rank rank) { return *drivers_[rank]; }
+  transport::sim::SimNetwork& network() { return network_; }
+  // Called before each turn of a rank.
+  std::function<void(Rank)> before_turn;
+  // What is wrong whatever the ranks were meant to do: wrong results, stray writes, violations of the contract.
+  std::string wrongs() const;
+  // Who waits for what.
+  std::string describe() const;
+
+ private:
+  transport::sim::SimNetwork network_;
+  std::vector<std::unique_ptr<Driver>> drivers_;
 };
 
 struct RunResult {
@@ -78,7 +98,6 @@ struct RunResult {
   uint64_t trace = 0;
 };
 
-// `options.size` and `options.seed` decide the rest.
 RunResult run_operations(const transport::sim::SimOptions& options, std::vector<Operation>& operations);
 
 }  // namespace regroup::simulation
