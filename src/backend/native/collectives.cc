@@ -251,7 +251,7 @@ Status NativeBackend::begin_planned(Job& job) {
   transport::Opening opening;
   opening.sequence = job.sequence_;
   opening.signature = job.signature_;
-  opening.members = memories_;
+  if (plan_->program.schedule().one_sided()) opening.members = memories_;
   gives_.assign(facts_.size, 0);
   takes_.assign(facts_.size, 0);
   if (add_pair_sizes(job.request(), facts_.rank, 1, &gives_, &takes_)) {
