@@ -476,6 +476,9 @@ class Checker {
       if (Status status = check_arguments(member, context_, &request); !status.ok()) {
         return Status(status.code(), "member " + number(i) + " of the batch: " + status.message());
       }
+      // The batch's options count, not the members'.
+      request.algorithm.clear();
+      request.reproducible = request_.reproducible;
       request_.members.push_back(std::move(request));
     }
     return check_overlap_of_members();

@@ -133,9 +133,10 @@ void ShmTransport::take_offers() {
     std::erase(peer.wanted, offer.segment);
     if (offer.freed) {
       peer.segments.erase(offer.segment);
-    } else if (offer.descriptor.valid()) {
-      auto mapping = MappedSegment::map(offer.descriptor);
-      if (mapping.ok()) peer.segments[offer.segment] = std::move(mapping).value();
+    } else if (!offer.descriptor.valid()) {
+      peer.segments[offer.segment] = nullptr;
+    } else if (auto mapping = MappedSegment::map(offer.descriptor); mapping.ok()) {
+      peer.segments[offer.segment] = std::move(mapping).value();
     }
   }
 }
@@ -153,6 +154,7 @@ const std::byte* ShmTransport::mapped(Rank rank, SegmentId segment, uint64_t off
   if (peer.in_process) {
     data = SegmentRegister::of_process().address(segment, &length);
   } else if (const auto known = peer.segments.find(segment); known != peer.segments.end()) {
+    if (known->second == nullptr) return nullptr;
     data = known->second->data();
     length = known->second->bytes();
   } else {
@@ -160,6 +162,14 @@ const std::byte* ShmTransport::mapped(Rank rank, SegmentId segment, uint64_t off
   }
   if (data == nullptr || offset > length || bytes > length - offset) return nullptr;
   return data + offset;
+}
+
+// Whether the segment is mapped or has gone; else it is asked for.
+bool ShmTransport::known(Rank rank, SegmentId segment) {
+  Peer& peer = peers_[rank];
+  if (segment == 0 || peer.segments.contains(segment)) return true;
+  want(peer, rank, segment);
+  return false;
 }
 
 uint64_t ShmTransport::entered(Rank rank) const {
@@ -298,21 +308,31 @@ struct TableView {
 
 }  // namespace
 
+bool ShmTransport::table_has_gone(Rank rank) const {
+  const Peer& peer = peers_[rank];
+  const SegmentId segment = peer.control->details[sequence_ & 1].table_segment;
+  uint64_t bytes = 0;
+  if (peer.in_process) return segment != 0 && SegmentRegister::of_process().address(segment, &bytes) == nullptr;
+  const auto known = peer.segments.find(segment);
+  return segment != 0 && known != peer.segments.end() && known->second == nullptr;
+}
+
 // Maps what the peer's table names; false while some of it is not here yet.
 bool ShmTransport::resolve(Rank rank) {
   Peer& peer = peers_[rank];
   if (peer.resolved == sequence_) return true;
   TableView view;
-  if (!TableView::open(table_of(rank), &view)) return false;
+  // A table that cannot be opened is on its way, or has gone with its owner, which then needed nobody any more.
+  if (!TableView::open(table_of(rank), &view)) return table_has_gone(rank);
   bool all = true;
   if (!peer.in_process) {
     for (uint32_t i = 0; i < 3 * view.head->members; ++i) {
       const TableEntry& entry = view.entries[i];
-      if (entry.list == 0 && entry.segment != 0) all &= mapped(rank, entry.segment, entry.base, 0) != nullptr;
+      if (entry.list == 0) all &= known(rank, entry.segment);
     }
     for (uint64_t i = 0; i < view.head->lists; ++i) {
       const ListEntry& entry = view.lists[i];
-      if (entry.segment != 0) all &= mapped(rank, entry.segment, entry.base, 0) != nullptr;
+      all &= known(rank, entry.segment);
     }
   }
   if (all) peer.resolved = sequence_;

@@ -102,6 +102,7 @@ class ShmTransport final : public Transport {
     std::unique_ptr<MappedSegment> mapping;      // of the control segment, for other processes
     std::shared_ptr<const OwnedSegment> shared;  // the control segment, for threads of this process
     base::Fd bell;
+    // nullptr: the peer said that it has gone. Then nobody needs it: an owner waits for those who read its memory.
     std::unordered_map<SegmentId, std::unique_ptr<MappedSegment>> segments;
     std::vector<SegmentId> wanted;
     uint64_t resolved = 0;  // the sequence whose table's segments are all mapped
@@ -128,11 +129,13 @@ class ShmTransport final : public Transport {
   void ring_sleepers();
   // The address of a peer's segment in this process; nullptr: not mapped (yet), and asked for.
   const std::byte* mapped(Rank peer, SegmentId segment, uint64_t offset, uint64_t bytes);
+  bool known(Rank peer, SegmentId segment);
   void want(Peer& peer, Rank rank, SegmentId segment);
   void take_offers();
   // --- tables
   void write_table(const Opening& opening, uint64_t parity);
   std::span<const std::byte> table_of(Rank rank);
+  bool table_has_gone(Rank peer) const;
   bool resolve(Rank peer);
   bool find_conflict(Conflict* conflict);
   bool find_pair_conflict(Conflict* conflict);
