@@ -248,7 +248,8 @@ class Checker {
   Status check_overlap() const {
     std::vector<Segment> outputs, inputs;
     collect(request_.output, &outputs);
-    if (!request_.in_place) collect(request_.input, &inputs);
+    // One buffer's parts lie apart.
+    if (!request_.in_place || !request_.input_list.empty()) collect_reads(request_, &inputs);
     const std::less<const std::byte*> before;
     const auto by_address = [&before](const Segment& a, const Segment& b) { return before(a.data, b.data); };
     std::sort(outputs.begin(), outputs.end(), by_address);
@@ -267,6 +268,16 @@ class Checker {
       }
     }
     return Status();
+  }
+
+  // What is read and not written: in place, the input is the output, but for the parts that a reduce_scatter and a
+  // scatter's root only read.
+  void collect_reads(const Request& request, std::vector<Segment>* segments) const {
+    if (!request.in_place || request.output.total() == 0) return collect(request.input, segments);
+    if (request.collective != Collective::reduce_scatter && request.collective != Collective::scatter) return;
+    for (Rank part = 0; part < context_.size; ++part) {
+      if (part != context_.rank && request.input.bytes_of(part) > 0) segments->push_back(request.input.part(part));
+    }
   }
 
   static void collect(const SpaceMemory& memory, std::vector<Segment>* segments) {
@@ -455,6 +466,46 @@ class Checker {
       request.algorithm.clear();
       request.reproducible = request_.reproducible;
       request_.members.push_back(std::move(request));
+    }
+    return check_overlap_of_members();
+  }
+
+  // Members run at once: what one writes, no other may read or write. Reads may share.
+  Status check_overlap_of_members() const {
+    struct Use {
+      Segment memory;
+      size_t member;
+      bool writes;
+    };
+    std::vector<Use> uses;
+    std::vector<Segment> segments;
+    const auto add = [&](size_t member, bool writes) {
+      for (const Segment& segment : segments) uses.push_back({segment, member, writes});
+      segments.clear();
+    };
+    for (size_t i = 0; i < request_.members.size(); ++i) {
+      collect(request_.members[i].output, &segments);
+      add(i, true);
+      collect_reads(request_.members[i], &segments);
+      add(i, false);
+    }
+    const std::less<const std::byte*> before;
+    std::sort(uses.begin(), uses.end(),
+              [&](const Use& a, const Use& b) { return before(a.memory.data, b.memory.data); });
+    const Use *last_write = nullptr, *last_use = nullptr;  // those so far that end last
+    const auto ends_later = [&](const Use& a, const Use* b) {
+      return b == nullptr || before(b->memory.data + b->memory.bytes, a.memory.data + a.memory.bytes);
+    };
+    for (const Use& use : uses) {
+      const Use* earlier = use.writes ? last_use : last_write;
+      if (earlier != nullptr &&
+          overlap(earlier->memory.data, earlier->memory.bytes, use.memory.data, use.memory.bytes)) {
+        return wrong(operation_, "members " + number(std::min(earlier->member, use.member)) + " and " +
+                                     number(std::max(earlier->member, use.member)) +
+                                     " use memory that overlaps and that one of them writes; they run at once");
+      }
+      if (ends_later(use, last_use)) last_use = &use;
+      if (use.writes && ends_later(use, last_write)) last_write = &use;
     }
     return Status();
   }
