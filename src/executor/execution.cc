@@ -237,6 +237,7 @@ Execution::Try Execution::get(const Step& step) {
       .pieces(step.to.part, step.to.offset * width, bytes, [&](std::byte* to, uint64_t take) {
         while (take > 0 && good) {
           const uint64_t block = std::min(take, kReadBlock);
+          const transport::Reading reading(*transport_);
           const transport::Located at =
               transport_->locate(source.rank, step.member, source.slice.space, source.slice.part,
                                  source.slice.offset * width + done, block);
@@ -247,17 +248,19 @@ Execution::Try Execution::get(const Step& step) {
           } else {
             good = transport_->read(source.rank, at.address, to, at.bytes);
           }
-          if (good && !transport_->counts(source.rank)) {
-            was_withdrawn_ = true;
-            good = false;
-          }
+          good = good && transport_->counts(source.rank);
           to += at.bytes;
           take -= at.bytes;
           done += at.bytes;
         }
       });
-  if (good) return Try::done;
-  lost_rank_ = source.rank;
+  return good ? Try::done : unreadable(source.rank);
+}
+
+// A peer that took its memory back may have freed it, too: what cannot be read then tells nothing else.
+Execution::Try Execution::unreadable(Rank rank) {
+  lost_rank_ = rank;
+  was_withdrawn_ = !transport_->counts(rank);
   return Try::failed;
 }
 
@@ -291,6 +294,7 @@ Execution::Try Execution::get_reduce(const Step& step) {
   const uint64_t block_bytes = kFoldBlock / width * width;
   operands_.resize(sources.size());
   for (uint64_t done = 0; done < bytes;) {
+    const transport::Reading reading(*transport_);
     const Segment to =
         first_piece(space(step.member, step.to.space), step.to, width, done, std::min(block_bytes, bytes - done));
     for (size_t i = 0; i < sources.size(); ++i) {
@@ -320,17 +324,11 @@ Execution::Try Execution::get_reduce(const Step& step) {
       operands_[i] = at.mapped;
       if (at.mapped != nullptr && at.bytes == to.bytes) continue;
       operands_[i] = stage();
-      if (!fetch(source, step.member, done, staged, to.bytes)) {
-        lost_rank_ = source.rank;
-        return Try::failed;
-      }
+      if (!fetch(source, step.member, done, staged, to.bytes)) return unreadable(source.rank);
     }
     folding.fold(to.data, operands_.data(), static_cast<uint32_t>(operands_.size()), to.bytes / width, folding.options);
     for (const Source& source : sources) {
-      if (source.rank == self || transport_->counts(source.rank)) continue;
-      lost_rank_ = source.rank;
-      was_withdrawn_ = true;
-      return Try::failed;
+      if (source.rank != self && !transport_->counts(source.rank)) return unreadable(source.rank);
     }
     done += to.bytes;
   }

@@ -52,6 +52,7 @@ class Execution {
   void reduce(const plan::Step& step);
   Try get(const plan::Step& step);
   Try get_reduce(const plan::Step& step);
+  Try unreadable(Rank rank);
   bool fetch(const plan::Source& source, uint16_t member, uint64_t skip, std::byte* to, uint64_t bytes);
   Try post(const plan::Step& step, plan::StepIndex index);
   void bind_messages();

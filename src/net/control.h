@@ -47,6 +47,10 @@ class Control {
   // Closed at once, from here.
   virtual void start(Handler handler, Closed closed) = 0;
 
+  // Ends the calls: when it returns, no handler runs or will (but the one that it was called from, if any), and `send`
+  // fails. For owners whose handlers use the channel itself: they stop it while they still hold it.
+  virtual void stop() = 0;
+
   // Queues a frame; any thread; never blocks. False: the connection is gone, or the bounded queue to a peer that does
   // not read is full. `descriptor` (optional, local peers only) is duplicated.
   virtual bool send(Rank peer, ControlKind kind, std::span<const std::byte> payload, int descriptor = -1) = 0;

@@ -36,7 +36,7 @@ class NativeBackend::Joining {
       if (Status status = (this->*step)(); !status.ok()) return status;
     }
     finish();
-    return std::shared_ptr<Backend>(std::move(backend_));
+    return std::shared_ptr<Backend>(backend_.release(), &NativeBackend::let_go);
   }
 
  private:

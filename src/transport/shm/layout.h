@@ -34,6 +34,7 @@ struct alignas(64) Head {
   std::atomic<uint64_t>
       withdrawn;                   // operations up to this sequence are taken back: what is read of them does not count
   std::atomic<uint32_t> sleeping;  // ring my bell after publishing
+  std::atomic<uint32_t> reading;   // odd while memory of a rank of the same process is being read
 };
 
 constexpr uint64_t progress_of(uint64_t sequence, plan::Mark mark) { return sequence << 24 | mark; }

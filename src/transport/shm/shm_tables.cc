@@ -8,6 +8,13 @@
 
 namespace regroup::transport::shm {
 
+namespace {
+
+// Where there was no memory for a table that does not fit the control segment.
+constexpr SegmentId kNoTable = ~SegmentId{0};
+
+}  // namespace
+
 void ShmTransport::write_table(const Opening& opening, uint64_t parity) {
   const SegmentRegister& segments = SegmentRegister::of_process();
   TableHead head{static_cast<uint32_t>(opening.members.size()), static_cast<uint32_t>(opening.gives.size()), 0};
@@ -48,7 +55,7 @@ void ShmTransport::write_table(const Opening& opening, uint64_t parity) {
       segment = made.ok() ? std::move(made).value() : nullptr;
     }
     to = segment != nullptr ? segment->data() : nullptr;
-    detail.table_segment = segment != nullptr ? segment->id() : ~0ull;
+    detail.table_segment = segment != nullptr ? segment->id() : kNoTable;
   }
   if (to == nullptr) return;
   const auto put = [&to](const void* data, uint64_t size) {
@@ -66,6 +73,14 @@ std::span<const std::byte> ShmTransport::table_of(Rank rank) {
   const Control& control = *peers_[rank].control;
   const LineDetail& detail = control.details[sequence_ & 1];
   const uint64_t bytes = detail.table_bytes;
+  if (detail.table_segment != 0 && peers_[rank].in_process) {
+    // Held, because its owner may leave while it is being looked at.
+    std::shared_ptr<const OwnedSegment>& table = peers_[rank].table;
+    if (table == nullptr || table->id() != detail.table_segment) {
+      table = SegmentRegister::of_process().hold(detail.table_segment);
+    }
+    return table == nullptr ? std::span<const std::byte>() : std::span<const std::byte>(table->data(), bytes);
+  }
   if (detail.table_segment != 0) {
     const std::byte* table = mapped(rank, detail.table_segment, 0, bytes);
     return table == nullptr ? std::span<const std::byte>() : std::span(table, bytes);
@@ -104,32 +119,23 @@ struct TableView {
 
 }  // namespace
 
-bool ShmTransport::table_has_gone(Rank rank) const {
-  const Peer& peer = peers_[rank];
-  const SegmentId segment = peer.control->details[sequence_ & 1].table_segment;
-  uint64_t bytes = 0;
-  if (peer.in_process) return segment != 0 && SegmentRegister::of_process().address(segment, &bytes) == nullptr;
-  const auto known = peer.segments.find(segment);
-  return segment != 0 && known != peer.segments.end() && known->second == nullptr;
-}
-
 // Maps what the peer's table names; false while some of it is not here yet.
 bool ShmTransport::resolve(Rank rank) {
   Peer& peer = peers_[rank];
   if (peer.resolved == sequence_) return true;
+  const auto here = [&](SegmentId segment) {
+    return segment == 0 || is_gone(peer, segment) || mapped(rank, segment, 0, 0) != nullptr;
+  };
   TableView view;
-  // A table that cannot be opened is on its way, or has gone with its owner, which then needed nobody any more.
-  if (!TableView::open(table_of(rank), &view)) return table_has_gone(rank);
   bool all = true;
-  if (!peer.in_process) {
+  if (!TableView::open(table_of(rank), &view)) {
+    const SegmentId table = peer.control->details[sequence_ & 1].table_segment;
+    all = table != kNoTable && (peer.in_process || is_gone(peer, table));
+  } else if (!peer.in_process) {
     for (uint32_t i = 0; i < 3 * view.head->members; ++i) {
-      const TableEntry& entry = view.entries[i];
-      if (entry.list == 0) all &= known(rank, entry.segment);
+      if (view.entries[i].list == 0) all &= here(view.entries[i].segment);
     }
-    for (uint64_t i = 0; i < view.head->lists; ++i) {
-      const ListEntry& entry = view.lists[i];
-      all &= known(rank, entry.segment);
-    }
+    for (uint64_t i = 0; i < view.head->lists; ++i) all &= here(view.lists[i].segment);
   }
   if (all) peer.resolved = sequence_;
   return all;
@@ -167,6 +173,7 @@ bool ShmTransport::find_pair_conflict(Conflict* conflict) {
 
 Located ShmTransport::locate(Rank rank, uint16_t member, plan::Space space, uint32_t part, uint64_t offset,
                              uint64_t bytes) {
+  if (peers_[rank].in_process && rank != options_.rank && !counts(rank)) return {};
   TableView view;
   if (!TableView::open(table_of(rank), &view) || member >= view.head->members) {
     return {};

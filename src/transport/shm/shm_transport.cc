@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "transport/shm/shm_transport.h"
 
+#include <pthread.h>
+#include <sched.h>
 #include <sys/random.h>
 #include <sys/uio.h>
 #include <unistd.h>
@@ -23,18 +25,13 @@ uint64_t random_word() {
 }  // namespace
 
 uint64_t process_token() {
-  struct Token {
-    std::mutex mutex;
-    int pid = 0;
-    uint64_t value = 0;
-  };
-  static Token* token = new Token;
-  std::lock_guard lock(token->mutex);
-  if (token->pid != getpid()) {
-    token->pid = getpid();
-    token->value = random_word();
-  }
-  return token->value;
+  static std::atomic<uint64_t> token = 0;
+  [[maybe_unused]] static const int registered = ::pthread_atfork(nullptr, nullptr, [] { token = 0; });
+  uint64_t known = token.load();
+  if (known != 0) return known;
+  // Among threads that come at once, the first one's word counts.
+  const uint64_t fresh = random_word();
+  return token.compare_exchange_strong(known, fresh) ? fresh : known;
 }
 
 Result<std::unique_ptr<ShmTransport>> ShmTransport::create(ShmOptions options) {
@@ -71,6 +68,7 @@ Status ShmTransport::attach(Rank rank, int pid, uint64_t token, SegmentId segmen
   Peer& peer = peers_[rank];
   peer.pid = pid;
   peer.in_process = token == process_token();
+  threads_ |= peer.in_process;
   peer.bell = std::move(bell);
   const uint64_t needed = Control::bytes_for(options_.size);
   uint64_t bytes = 0;
@@ -105,10 +103,10 @@ bool ShmTransport::probe(Rank rank, uint64_t address, uint64_t expected) const {
   return process_vm_readv(peer.pid, &local, 1, &remote, 1, 0) == sizeof word && word == expected;
 }
 
-void ShmTransport::offer(Rank peer, SegmentId segment, base::Fd descriptor) {
+void ShmTransport::offer(Rank peer, SegmentId segment, bool exists, base::Fd descriptor) {
   {
     std::lock_guard lock(offers_mutex_);
-    offers_.push_back({peer, segment, std::move(descriptor), false});
+    offers_.push_back({peer, segment, std::move(descriptor), exists ? Offer::answer : Offer::freed});
   }
   has_offers_.store(true, std::memory_order_release);
   options_.waker->ring();
@@ -116,7 +114,13 @@ void ShmTransport::offer(Rank peer, SegmentId segment, base::Fd descriptor) {
 
 void ShmTransport::freed(Rank peer, SegmentId segment) {
   std::lock_guard lock(offers_mutex_);
-  offers_.push_back({peer, segment, base::Fd(), true});
+  offers_.push_back({peer, segment, base::Fd(), Offer::freed});
+  has_offers_.store(true, std::memory_order_release);
+}
+
+void ShmTransport::left(Rank peer) {
+  std::lock_guard lock(offers_mutex_);
+  offers_.push_back({peer, 0, base::Fd(), Offer::left});
   has_offers_.store(true, std::memory_order_release);
 }
 
@@ -131,14 +135,29 @@ void ShmTransport::take_offers() {
   for (Offer& offer : offers) {
     Peer& peer = peers_[offer.peer];
     std::erase(peer.wanted, offer.segment);
-    if (offer.freed) {
+    if (offer.what == Offer::left) {
+      peer.left = true;
+    } else if (offer.what == Offer::answer) {
+      if (!offer.descriptor.valid()) continue;
+      auto mapping = MappedSegment::map(offer.descriptor);
+      if (mapping.ok()) peer.segments[offer.segment] = std::move(mapping).value();
+    } else {
       peer.segments.erase(offer.segment);
-    } else if (!offer.descriptor.valid()) {
-      peer.segments[offer.segment] = nullptr;
-    } else if (auto mapping = MappedSegment::map(offer.descriptor); mapping.ok()) {
-      peer.segments[offer.segment] = std::move(mapping).value();
+      peer.gone.push_back(offer.segment);
     }
   }
+}
+
+// Whether memory that a peer's table names can't be had any more. Its owner has then ended the operation, so nobody
+// needs to read it: a rank that comes to it late goes on without.
+bool ShmTransport::is_gone(const Peer& peer, SegmentId segment) const {
+  return peer.left || std::find(peer.gone.begin(), peer.gone.end(), segment) != peer.gone.end();
+}
+
+// Before an operation is begun: what was freed until then, no table of it names.
+void ShmTransport::forget_gone() {
+  if (has_offers_.load(std::memory_order_acquire)) take_offers();
+  for (const Rank rank : local_) peers_[rank].gone.clear();
 }
 
 void ShmTransport::want(Peer& peer, Rank rank, SegmentId segment) {
@@ -154,7 +173,6 @@ const std::byte* ShmTransport::mapped(Rank rank, SegmentId segment, uint64_t off
   if (peer.in_process) {
     data = SegmentRegister::of_process().address(segment, &length);
   } else if (const auto known = peer.segments.find(segment); known != peer.segments.end()) {
-    if (known->second == nullptr) return nullptr;
     data = known->second->data();
     length = known->second->bytes();
   } else {
@@ -162,14 +180,6 @@ const std::byte* ShmTransport::mapped(Rank rank, SegmentId segment, uint64_t off
   }
   if (data == nullptr || offset > length || bytes > length - offset) return nullptr;
   return data + offset;
-}
-
-// Whether the segment is mapped or has gone; else it is asked for.
-bool ShmTransport::known(Rank rank, SegmentId segment) {
-  Peer& peer = peers_[rank];
-  if (segment == 0 || peer.segments.contains(segment)) return true;
-  want(peer, rank, segment);
-  return false;
 }
 
 uint64_t ShmTransport::entered(Rank rank) const {
@@ -198,7 +208,7 @@ void ShmTransport::woke() { own().head.sleeping.store(0, std::memory_order_relax
 // --- a collective operation
 
 void ShmTransport::begin(const Opening& opening) {
-  take_offers();
+  forget_gone();
   sequence_ = opening.sequence;
   fingerprint_ = fingerprint(opening.signature);
   arrived_ = 0;
@@ -262,6 +272,33 @@ bool ShmTransport::find_conflict(Conflict* conflict) {
 void ShmTransport::withdraw() {
   own().head.withdrawn.store(sequence_, std::memory_order_seq_cst);
   base::full_fence();
+  await_readers();
+}
+
+// Reads between the two are announced in the reader's own segment; whoever takes memory back first says so and then
+// looks for announcements, whoever reads announces it and then looks whether the memory was taken back.
+void ShmTransport::begin_reading() {
+  if (!threads_) return;
+  std::atomic<uint32_t>& reading = own().head.reading;
+  reading.store(reading.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+  base::full_fence();
+}
+
+void ShmTransport::end_reading() {
+  if (!threads_) return;
+  std::atomic<uint32_t>& reading = own().head.reading;
+  reading.store(reading.load(std::memory_order_relaxed) + 1, std::memory_order_release);
+}
+
+// A block is the most that is read at once, so this takes microseconds.
+void ShmTransport::await_readers() const {
+  if (!threads_) return;
+  for (const Rank rank : local_) {
+    if (!peers_[rank].in_process) continue;
+    const std::atomic<uint32_t>& reading = peers_[rank].control->head.reading;
+    const uint32_t seen = reading.load(std::memory_order_acquire);
+    while (seen % 2 != 0 && reading.load(std::memory_order_acquire) == seen) sched_yield();
+  }
 }
 
 bool ShmTransport::read(Rank rank, uint64_t address, std::byte* to, uint64_t bytes) {
@@ -305,6 +342,7 @@ std::byte* ShmTransport::scratch(uint64_t bytes) {
 
 void ShmTransport::begin_eager(uint64_t sequence, const Signature& signature, uint64_t print,
                                const SpaceMemory& payload) {
+  if (has_offers_.load(std::memory_order_acquire)) forget_gone();
   sequence_ = sequence;
   fingerprint_ = print;
   arrived_ = 0;
