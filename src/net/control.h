@@ -20,13 +20,11 @@ namespace regroup::net {
 enum class ControlKind : uint8_t {
   state = 1,              // what the sender last began: sequence, signature
   ask = 2,                // please send your state
-  notice = 3,             // an operation failed for all: sequence, code, text
-  abort = 4,              // the sender aborted the group
-  lost = 5,               // the sender saw that a rank died
-  descriptor_wanted = 6,  // a mapped segment's descriptor, by id
-  descriptor = 7,         // the answer, with the descriptor attached (or without: no such segment)
-  segment_freed = 8,
-  leave = 9,  // an orderly end follows
+  notice = 3,             // an operation failed for all, or the group did: sequence, code, ranks to blame, text
+  descriptor_wanted = 4,  // a mapped segment's descriptor, by id
+  descriptor = 5,         // the answer, with the descriptor attached (or without: no such segment)
+  segment_freed = 6,
+  leave = 7,  // an orderly end follows
 };
 
 class Control {

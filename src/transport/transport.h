@@ -3,7 +3,7 @@
 // two, and, where it offers them, reads of a peer's memory. It knows nothing of schedules, backends or what the bytes
 // mean.
 //
-// Threads: one driver at a time calls everything here but `wake`. Nothing blocks except Waker::sleep (net/waker.h),
+// Threads: one driver at a time calls everything here. Nothing blocks except Waker::sleep (net/waker.h),
 // which the driver calls between `prepare_sleep` and `woke`.
 #pragma once
 
@@ -25,6 +25,7 @@ namespace regroup::transport {
 struct Opening {
   uint64_t sequence = 0;  // from 1, rises by one with each operation of the group
   Signature signature;
+  // Empty where nobody reads a peer's memory in this operation: on all ranks or on none.
   std::span<const MemberMemory> members;
   // Sizes that may differ by pair (all_to_all; gather and scatter without agreed counts): bytes this rank will give to
   // and take from each rank; empty where sizes follow from the signature.

@@ -17,8 +17,8 @@ constexpr int kSpinsOversubscribed = 20;
 constexpr int kSpinsOverSockets = 50;
 // Yields before sleeping; a yield costs from some 0.1 µs (nobody else wants the core) up.
 constexpr int kYields = 400;
-// Turns in which something moved between two looks at the clock: what moves may be others than those who wait.
-constexpr unsigned kTurnsPerLook = 256;
+// While things move, deadlines are looked at every so many turns.
+constexpr uint32_t kBusyTurns = 64;
 
 }  // namespace
 
@@ -26,7 +26,7 @@ constexpr unsigned kTurnsPerLook = 256;
 void NativeBackend::drive(Job* mine, base::Time until) {
   const int spins = oversubscribed_ ? kSpinsOversubscribed : tcp_ != nullptr ? kSpinsOverSockets : kSpins;
   int idle_turns = 0;
-  unsigned busy_turns = 0;
+  uint32_t busy_turns = 0;
   while (true) {
     if (has_incoming_.load(std::memory_order_acquire)) adopt();
     if (alarm_.load(std::memory_order_acquire)) attend_to_alarm();
@@ -34,7 +34,7 @@ void NativeBackend::drive(Job* mine, base::Time until) {
     if (mine != nullptr ? mine->done() : idle() || waiters_.load(std::memory_order_relaxed) > 0) return;
     if (moved) {
       idle_turns = 0;
-      if (++busy_turns % kTurnsPerLook == 0) look_at_clock();
+      if (++busy_turns % kBusyTurns == 0) look_at_clock();
       continue;
     }
     ++idle_turns;

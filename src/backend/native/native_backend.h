@@ -109,7 +109,7 @@ class NativeBackend final : public Backend {
   bool settle_conflict(Job& job);
   bool compare_states(Job& job);
   void end_collective(Job& job, Status status);
-  void bind_memory(Job& job, const Plan& plan);
+  bool bind_memory(Job& job, const Plan& plan);
   void move_input_away(const Request& request, executor::Binding& binding, std::byte* to);
 
   // --- sends and receives (pairwise.cc)

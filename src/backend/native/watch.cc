@@ -85,9 +85,7 @@ void NativeBackend::heard(Rank from, ControlKind kind, std::span<const std::byte
       waker_.ring();
       return;
     }
-    case ControlKind::notice:
-    case ControlKind::abort:
-    case ControlKind::lost: {
+    case ControlKind::notice: {
       Status status;
       uint64_t sequence = 0;
       if (!unpack(payload, facts_.size, &status, &sequence)) return;

@@ -260,6 +260,7 @@ bool ShmTransport::match(Rank rank) {
     Taken& taken = answers.taken[announcement.slot];
     if (slot.withdrawn.load(std::memory_order_acquire) >= announcement.generation) {
       taken.state.store(taken_word(announcement.generation, Taken::consumed), std::memory_order_release);
+      ring_sleepers();
       return true;
     }
     if (slot.key.lane == MessageKey::Lane::collective && slot.key.sequence < sequence_) {
@@ -411,6 +412,7 @@ void ShmTransport::cancel(Message& message) {
     await_readers();
     if (peer.staging_by == &message) peer.staging_by = nullptr;
     use.message = nullptr;
+    ring_sleepers();
   }
   std::erase_if(receiving_, [&](const Incoming& incoming) {
     if (incoming.message != &message) return false;
