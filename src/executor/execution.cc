@@ -247,17 +247,20 @@ Execution::Try Execution::get(const Step& step) {
           } else {
             good = transport_->read(source.rank, at.address, to, at.bytes);
           }
-          if (good && !transport_->counts(source.rank)) {
-            was_withdrawn_ = true;
-            good = false;
-          }
+          good = good && transport_->counts(source.rank);
           to += at.bytes;
           take -= at.bytes;
           done += at.bytes;
         }
       });
-  if (good) return Try::done;
-  lost_rank_ = source.rank;
+  return good ? Try::done : unreadable(source.rank);
+}
+
+// A peer's memory can't be read, or does not count: because the peer took it back (and perhaps freed it since), or
+// because it is gone.
+Execution::Try Execution::unreadable(Rank peer) {
+  lost_rank_ = peer;
+  was_withdrawn_ = !transport_->counts(peer);
   return Try::failed;
 }
 
@@ -320,17 +323,11 @@ Execution::Try Execution::get_reduce(const Step& step) {
       operands_[i] = at.mapped;
       if (at.mapped != nullptr && at.bytes == to.bytes) continue;
       operands_[i] = stage();
-      if (!fetch(source, step.member, done, staged, to.bytes)) {
-        lost_rank_ = source.rank;
-        return Try::failed;
-      }
+      if (!fetch(source, step.member, done, staged, to.bytes)) return unreadable(source.rank);
     }
     folding.fold(to.data, operands_.data(), static_cast<uint32_t>(operands_.size()), to.bytes / width, folding.options);
     for (const Source& source : sources) {
-      if (source.rank == self || transport_->counts(source.rank)) continue;
-      lost_rank_ = source.rank;
-      was_withdrawn_ = true;
-      return Try::failed;
+      if (source.rank != self && !transport_->counts(source.rank)) return unreadable(source.rank);
     }
     done += to.bytes;
   }
