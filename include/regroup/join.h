@@ -15,8 +15,8 @@
 namespace regroup {
 
 // What is unset is taken from the environment: REGROUP_STORE, REGROUP_RANK, REGROUP_SIZE, REGROUP_TIMEOUT,
-// REGROUP_TRANSPORT, REGROUP_INTERFACE; else from RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT as torchrun and
-// `regroup run` set them.
+// REGROUP_BACKEND, REGROUP_TRANSPORT, REGROUP_INTERFACE (or GLOO_SOCKET_IFNAME); else from RANK, WORLD_SIZE,
+// MASTER_ADDR and MASTER_PORT as torchrun and `regroup run` set them.
 struct JoinOptions {
   std::shared_ptr<Store> store;          // or:
   std::optional<std::string> store_url;  // "tcp://host:port/prefix", "file:///path"

@@ -18,7 +18,7 @@ namespace regroup {
 enum class StatusCode : uint8_t {
   ok,
   invalid_argument,    // the call itself is wrong: nothing was sent, the group stays usable
-  mismatch,            // ranks called different things: no data moved, the group stays usable
+  mismatch,            // ranks called different things: the result does not count, the group stays usable
   unsupported,         // a documented "cannot be had": the group stays usable
   timeout,             // the deadline passed; `ranks` did not come. Breaks the group
   peer_lost,           // `ranks` died or became unreachable. Breaks the group
@@ -27,7 +27,7 @@ enum class StatusCode : uint8_t {
   no_quorum,           // too few members are left to go on
   resource_exhausted,  // memory, descriptors or another limit; the message states needed and allowed
   io_error,            // the operating system refused. Breaks the group
-  internal,            // a bug in regroup
+  internal,            // a bug in regroup, or an exception in what `run_local` was given. Breaks the group
 };
 
 std::string_view name(StatusCode code);

@@ -237,6 +237,7 @@ Execution::Try Execution::get(const Step& step) {
       .pieces(step.to.part, step.to.offset * width, bytes, [&](std::byte* to, uint64_t take) {
         while (take > 0 && good) {
           const uint64_t block = std::min(take, kReadBlock);
+          const transport::Reading reading(*transport_);
           const transport::Located at =
               transport_->locate(source.rank, step.member, source.slice.space, source.slice.part,
                                  source.slice.offset * width + done, block);
@@ -256,11 +257,10 @@ Execution::Try Execution::get(const Step& step) {
   return good ? Try::done : unreadable(source.rank);
 }
 
-// A peer's memory can't be read, or does not count: because the peer took it back (and perhaps freed it since), or
-// because it is gone.
-Execution::Try Execution::unreadable(Rank peer) {
-  lost_rank_ = peer;
-  was_withdrawn_ = !transport_->counts(peer);
+// A peer that took its memory back may have freed it, too: what cannot be read then tells nothing else.
+Execution::Try Execution::unreadable(Rank rank) {
+  lost_rank_ = rank;
+  was_withdrawn_ = !transport_->counts(rank);
   return Try::failed;
 }
 
@@ -294,6 +294,7 @@ Execution::Try Execution::get_reduce(const Step& step) {
   const uint64_t block_bytes = kFoldBlock / width * width;
   operands_.resize(sources.size());
   for (uint64_t done = 0; done < bytes;) {
+    const transport::Reading reading(*transport_);
     const Segment to =
         first_piece(space(step.member, step.to.space), step.to, width, done, std::min(block_bytes, bytes - done));
     for (size_t i = 0; i < sources.size(); ++i) {

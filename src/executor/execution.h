@@ -52,8 +52,8 @@ class Execution {
   void reduce(const plan::Step& step);
   Try get(const plan::Step& step);
   Try get_reduce(const plan::Step& step);
+  Try unreadable(Rank rank);
   bool fetch(const plan::Source& source, uint16_t member, uint64_t skip, std::byte* to, uint64_t bytes);
-  Try unreadable(Rank peer);
   Try post(const plan::Step& step, plan::StepIndex index);
   void bind_messages();
   uint64_t element_bytes(uint16_t member) const { return bindings_[member].memory.element_bytes; }

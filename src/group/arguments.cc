@@ -212,11 +212,20 @@ class Checker {
     return Status();
   }
 
+  // The side that holds a part for each rank; at other ranks than the root, only their counts.
+  Status parts_at_root(Side& side, SpaceMemory* memory, std::vector<Segment>* list) {
+    if (at_root()) return parts(side, operation_.counts, &request_.counts, memory, list);
+    request_.counts = operation_.counts;
+    return request_.counts.empty() ? Status() : check_number(request_.counts);
+  }
+
+  Status check_number(const Counts& given) const {
+    if (given.size() == context_.size) return Status();
+    return wrong(operation_, number(given.size()) + " counts are given; it takes one a rank, " + number(context_.size));
+  }
+
   Status check_counts(const Counts& given, const Side& side) {
-    if (given.size() != context_.size) {
-      return wrong(operation_,
-                   number(given.size()) + " counts are given; it takes one a rank, " + number(context_.size));
-    }
+    if (Status status = check_number(given); !status.ok()) return status;
     uint64_t sum = 0;
     for (const uint64_t count : given) {
       if (count > kMostBytes || sum + count > kMostBytes) return wrong(operation_, "the counts' sum overflows");
@@ -239,7 +248,8 @@ class Checker {
   Status check_overlap() const {
     std::vector<Segment> outputs, inputs;
     collect(request_.output, &outputs);
-    if (!request_.in_place) collect(request_.input, &inputs);
+    // One buffer's parts lie apart.
+    if (!request_.in_place || !request_.input_list.empty()) collect_reads(request_, &inputs);
     const std::less<const std::byte*> before;
     const auto by_address = [&before](const Segment& a, const Segment& b) { return before(a.data, b.data); };
     std::sort(outputs.begin(), outputs.end(), by_address);
@@ -249,8 +259,7 @@ class Checker {
       }
     }
     for (const Segment& input : inputs) {
-      // Outputs do not overlap each other, so the last that begins before the input's end is the only one that matters
-      // … or one before it does, which then covers it; look at neighbours until one ends before the input begins.
+      // Sorted and apart from each other: of the outputs that begin before the input's end, the last one ends last.
       auto at = std::upper_bound(outputs.begin(), outputs.end(), Segment{input.data + input.bytes, 0}, by_address);
       if (at == outputs.begin()) continue;
       --at;
@@ -259,6 +268,16 @@ class Checker {
       }
     }
     return Status();
+  }
+
+  // What is read and not written: in place, the input is the output, but for the parts that a reduce_scatter and a
+  // scatter's root only read.
+  void collect_reads(const Request& request, std::vector<Segment>* segments) const {
+    if (!request.in_place || request.output.total() == 0) return collect(request.input, segments);
+    if (request.collective != Collective::reduce_scatter && request.collective != Collective::scatter) return;
+    for (Rank part = 0; part < context_.size; ++part) {
+      if (part != context_.rank && request.input.bytes_of(part) > 0) segments->push_back(request.input.part(part));
+    }
   }
 
   static void collect(const SpaceMemory& memory, std::vector<Segment>* segments) {
@@ -316,18 +335,7 @@ class Checker {
       return wrong(operation_, "only the root can work in place; others pass an input");
     if (!operation_.in_place && !input.present) return wrong(operation_, "needs an input on every rank");
     request_.counts_known = operation_.collective == Collective::gather && !operation_.counts.empty();
-    if (at_root()) {
-      if (Status status = parts(output, operation_.counts, &request_.counts, &request_.output, &request_.output_list);
-          !status.ok()) {
-        return status;
-      }
-    } else {
-      request_.counts = operation_.counts;
-      if (!request_.counts.empty() && request_.counts.size() != context_.size) {
-        return wrong(operation_, number(request_.counts.size()) + " counts are given; it takes one a rank, " +
-                                     number(context_.size));
-      }
-    }
+    if (Status status = parts_at_root(output, &request_.output, &request_.output_list); !status.ok()) return status;
     return own_part(input, output, &request_.input, request_.output);
   }
 
@@ -351,18 +359,7 @@ class Checker {
     if (at_root() && !input.present) return wrong(operation_, "needs inputs at the root");
     if (!operation_.in_place && !output.present) return wrong(operation_, "needs an output on every rank");
     request_.counts_known = operation_.collective == Collective::scatter && !operation_.counts.empty();
-    if (at_root()) {
-      if (Status status = parts(input, operation_.counts, &request_.counts, &request_.input, &request_.input_list);
-          !status.ok()) {
-        return status;
-      }
-    } else {
-      request_.counts = operation_.counts;
-      if (!request_.counts.empty() && request_.counts.size() != context_.size) {
-        return wrong(operation_, number(request_.counts.size()) + " counts are given; it takes one a rank, " +
-                                     number(context_.size));
-      }
-    }
+    if (Status status = parts_at_root(input, &request_.input, &request_.input_list); !status.ok()) return status;
     return own_part(output, input, &request_.output, request_.input);
   }
 
@@ -465,7 +462,50 @@ class Checker {
       if (Status status = check_arguments(member, context_, &request); !status.ok()) {
         return Status(status.code(), "member " + number(i) + " of the batch: " + status.message());
       }
+      // The batch's options count, not the members'.
+      request.algorithm.clear();
+      request.reproducible = request_.reproducible;
       request_.members.push_back(std::move(request));
+    }
+    return check_overlap_of_members();
+  }
+
+  // Members run at once: what one writes, no other may read or write. Reads may share.
+  Status check_overlap_of_members() const {
+    struct Use {
+      Segment memory;
+      size_t member;
+      bool writes;
+    };
+    std::vector<Use> uses;
+    std::vector<Segment> segments;
+    const auto add = [&](size_t member, bool writes) {
+      for (const Segment& segment : segments) uses.push_back({segment, member, writes});
+      segments.clear();
+    };
+    for (size_t i = 0; i < request_.members.size(); ++i) {
+      collect(request_.members[i].output, &segments);
+      add(i, true);
+      collect_reads(request_.members[i], &segments);
+      add(i, false);
+    }
+    const std::less<const std::byte*> before;
+    std::sort(uses.begin(), uses.end(),
+              [&](const Use& a, const Use& b) { return before(a.memory.data, b.memory.data); });
+    const Use *last_write = nullptr, *last_use = nullptr;  // those so far that end last
+    const auto ends_later = [&](const Use& a, const Use* b) {
+      return b == nullptr || before(b->memory.data + b->memory.bytes, a.memory.data + a.memory.bytes);
+    };
+    for (const Use& use : uses) {
+      const Use* earlier = use.writes ? last_use : last_write;
+      if (earlier != nullptr &&
+          overlap(earlier->memory.data, earlier->memory.bytes, use.memory.data, use.memory.bytes)) {
+        return wrong(operation_, "members " + number(std::min(earlier->member, use.member)) + " and " +
+                                     number(std::max(earlier->member, use.member)) +
+                                     " use memory that overlaps and that one of them writes; they run at once");
+      }
+      if (ends_later(use, last_use)) last_use = &use;
+      if (use.writes && ends_later(use, last_write)) last_write = &use;
     }
     return Status();
   }

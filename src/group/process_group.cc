@@ -157,11 +157,13 @@ Status Work::status() const {
 }
 
 void Work::then(std::function<void(Status)> callback) {
-  const auto run = [callback = std::move(callback)](Status status) {
-    group::run_on_callback_thread([callback, status = std::move(status)] { callback(status); });
+  // Handed on, not copied: what the callback holds is let go of on the callback thread.
+  auto held = std::make_shared<std::function<void(Status)>>(std::move(callback));
+  auto run = [held = std::move(held)](Status status) mutable {
+    group::run_on_callback_thread([held = std::move(held), status = std::move(status)] { (*held)(status); });
   };
   if (state_ == nullptr || state_->pending == nullptr) return run(status());
-  state_->pending->when_done(run);
+  state_->pending->when_done(std::move(run));
 }
 
 void Work::abort() {

@@ -386,8 +386,7 @@ class ControlImpl final : public Control {
 
   ~ControlImpl() override {
     if (generation_ != base::fork_generation()) return;  // the connections are the parent's, and closed here
-    channel_->stop();
-    if (service_ != nullptr) service_->remove_all(channel_.get());
+    end_calls();
     // The service thread has others to serve.
     const bool hurry = service_ != nullptr && service_->on_service_thread();
     channel_->say_farewell(hurry ? base::Clock::now() : base::deadline_after(kFarewell));
@@ -405,6 +404,10 @@ class ControlImpl final : public Control {
     channel_->start_failed();
   }
 
+  void stop() override {
+    if (generation_ == base::fork_generation()) end_calls();
+  }
+
   bool send(Rank peer, ControlKind kind, std::span<const std::byte> payload, int descriptor) override {
     return channel_->send(peer, kind, payload, descriptor);
   }
@@ -412,6 +415,11 @@ class ControlImpl final : public Control {
   int pid_of(Rank peer) const override { return channel_->pid_of(peer); }
 
  private:
+  void end_calls() {
+    channel_->stop();
+    if (service_ != nullptr) service_->remove_all(channel_.get());
+  }
+
   const uint64_t generation_ = base::fork_generation();
   std::shared_ptr<Service> service_;
   std::shared_ptr<Channel> channel_;

@@ -20,13 +20,11 @@ namespace regroup::net {
 enum class ControlKind : uint8_t {
   state = 1,              // what the sender last began: sequence, signature
   ask = 2,                // please send your state
-  notice = 3,             // an operation failed for all: sequence, code, text
-  abort = 4,              // the sender aborted the group
-  lost = 5,               // the sender saw that a rank died
-  descriptor_wanted = 6,  // a mapped segment's descriptor, by id
-  descriptor = 7,         // the answer, with the descriptor attached (or without: no such segment)
-  segment_freed = 8,
-  leave = 9,  // an orderly end follows
+  notice = 3,             // an operation failed for all, or the group did: sequence, code, ranks to blame, text
+  descriptor_wanted = 4,  // a mapped segment's descriptor, by id
+  descriptor = 5,         // the answer, with the descriptor attached (or without: no such segment)
+  segment_freed = 6,
+  leave = 7,  // an orderly end follows
 };
 
 class Control {
@@ -48,6 +46,10 @@ class Control {
   // Starts calling the handlers. Where the service thread cannot be had (no descriptors, no threads), every peer is
   // Closed at once, from here.
   virtual void start(Handler handler, Closed closed) = 0;
+
+  // Ends the calls: when it returns, no handler runs or will (but the one that it was called from, if any), and `send`
+  // fails. For owners whose handlers use the channel itself: they stop it while they still hold it.
+  virtual void stop() = 0;
 
   // Queues a frame; any thread; never blocks. False: the connection is gone, or the bounded queue to a peer that does
   // not read is full. `descriptor` (optional, local peers only) is duplicated.

@@ -2,12 +2,12 @@
 #include "net/service.h"
 
 #include <pthread.h>
-#include <signal.h>
 
 #include <array>
 
 #include "base/assert.h"
 #include "base/system_error.h"
+#include "base/thread.h"
 #include "net/poller.h"
 
 namespace regroup::net {
@@ -59,19 +59,11 @@ Status Service::start() {
   epoll_ = base::ProcessFd(std::move(*epoll));
   bell_ = base::ProcessFd(std::move(*bell));
   if (Status status = epoll_watch(epoll_.get(), bell_.get(), EPOLLIN, 0); !status.ok()) return status;
-  // The application's signals are not for this thread.
-  sigset_t all, before;
-  ::sigfillset(&all);
-  ::pthread_sigmask(SIG_SETMASK, &all, &before);
-  Status status;
-  try {
-    thread_ = std::make_unique<std::thread>([this] { run(); });
-    ::pthread_setname_np(thread_->native_handle(), "regroup-control");
-  } catch (const std::system_error& error) {
-    status = Status(StatusCode::resource_exhausted, std::string("cannot start a thread: ") + error.what());
-  }
-  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  return status;
+  auto thread = std::make_unique<std::thread>();
+  if (Status status = base::start_thread(thread.get(), [this] { run(); }); !status.ok()) return status;
+  thread_ = std::move(thread);
+  ::pthread_setname_np(thread_->native_handle(), "regroup-control");
+  return {};
 }
 
 void Service::release(Service* service) {

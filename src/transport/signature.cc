@@ -26,7 +26,6 @@ std::string to_string(const Signature& signature) {
   if (reduces(signature.collective)) text += " by " + std::string(name(signature.op));
   if (has_root(signature.collective)) text += " with root " + std::to_string(signature.root);
   if (signature.flags & Signature::kReproducible) text += ", reproducible";
-  if (signature.flags & Signature::kAtomic) text += ", atomic";
   return text;
 }
 

@@ -3,7 +3,7 @@
 // two, and, where it offers them, reads of a peer's memory. It knows nothing of schedules, backends or what the bytes
 // mean.
 //
-// Threads: one driver at a time calls everything here but `wake`. Nothing blocks except Waker::sleep (net/waker.h),
+// Threads: one driver at a time calls everything here. Nothing blocks except Waker::sleep (net/waker.h),
 // which the driver calls between `prepare_sleep` and `woke`.
 #pragma once
 
@@ -74,6 +74,10 @@ class Transport {
   virtual void withdraw() = 0;
 
   // --- one-sided steps, between gathered() == complete and end()
+  // Around each block that is read, `locate` and `counts` included: a rank of this process that withdraws waits until
+  // nobody is between the two, since its memory may be freed and unmapped right after.
+  virtual void begin_reading() {}
+  virtual void end_reading() {}
   virtual Located locate(Rank peer, uint16_t member, plan::Space space, uint32_t part, uint64_t offset,
                          uint64_t bytes) = 0;
   // Copies from a peer's memory that is not mapped. False: the peer is gone or refuses.
@@ -116,6 +120,18 @@ class Transport {
     (void)peer, (void)sequence, (void)theirs;
     return nullptr;
   }
+};
+
+// While a block of a peer's memory is read.
+class Reading {
+ public:
+  explicit Reading(Transport& transport) : transport_(transport) { transport_.begin_reading(); }
+  ~Reading() { transport_.end_reading(); }
+  Reading(const Reading&) = delete;
+  Reading& operator=(const Reading&) = delete;
+
+ private:
+  Transport& transport_;
 };
 
 }  // namespace regroup::transport

@@ -113,13 +113,13 @@ TEST_P(ControlOver, FramesArriveInOrderBothWays) {
   one->start(ears[1].handler(), ears[1].closed());
   for (int i = 0; i < 100; ++i) EXPECT_TRUE(zero->send(1, ControlKind::state, bytes(std::to_string(i))));
   EXPECT_TRUE(one->send(0, ControlKind::notice, bytes(std::string(Control::kMaxPayload, 'x'))));
-  EXPECT_TRUE(one->send(0, ControlKind::abort, {}));
+  EXPECT_TRUE(one->send(0, ControlKind::notice, {}));
   ASSERT_TRUE(ears[1].wait_frames(101));
   ASSERT_TRUE(ears[0].wait_frames(2));
   EXPECT_EQ(ears[1].frames[0].payload, "before the start");
   for (int i = 0; i < 100; ++i) EXPECT_EQ(ears[1].frames[i + 1].payload, std::to_string(i));
   EXPECT_EQ(ears[0].frames[0].payload.size(), Control::kMaxPayload);
-  EXPECT_EQ(ears[0].frames[1].kind, ControlKind::abort);
+  EXPECT_EQ(ears[0].frames[1].kind, ControlKind::notice);
   EXPECT_EQ(ears[0].frames[1].from, 1u);
   EXPECT_FALSE(zero->send(0, ControlKind::ask, {})) << "to itself";
   EXPECT_EQ(zero->pid_of(1), GetParam() ? ::getpid() : 0);

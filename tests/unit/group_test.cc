@@ -7,48 +7,12 @@
 #include <thread>
 
 #include "regroup/regroup.h"
+#include "unit/wires.h"
 
 namespace regroup {
 namespace {
 
 using namespace std::chrono_literals;
-
-struct Wire {
-  const char* name;
-  const char* transport;
-  bool mixed = false;
-  bool reads = true;
-};
-constexpr Wire kWires[] = {
-    {"shm", "shm"}, {"shm without reads", "shm", false, false}, {"tcp", "tcp"}, {"mixed", "auto", true}};
-
-// Runs `body` on `size` ranks over every wire. `body` returns the first failure.
-void on_every_wire(Rank size, const std::function<Status(ProcessGroup&)>& body,
-                   std::chrono::nanoseconds timeout = 20s) {
-  for (const Wire& wire : kWires) {
-    SCOPED_TRACE(wire.name);
-    auto store = make_hash_store();
-    std::vector<Status> statuses(size);
-    std::vector<std::thread> threads;
-    for (Rank rank = 0; rank < size; ++rank) {
-      threads.emplace_back([&, rank] {
-        JoinOptions options;
-        options.store = store;
-        options.rank = rank;
-        options.size = size;
-        options.timeout = timeout;
-        options.transport = wire.transport;
-        options.cross_process_reads = wire.reads;
-        if (wire.mixed) options.host_label = rank < (size + 1) / 2 ? "a" : "b";
-        auto group = join(options);
-        statuses[rank] = group.ok() ? body(*group) : group.status();
-      });
-    }
-    for (auto& thread : threads) thread.join();
-    for (Rank rank = 0; rank < size; ++rank)
-      EXPECT_TRUE(statuses[rank].ok()) << "rank " << rank << ": " << statuses[rank].to_string();
-  }
-}
 
 Status expect(bool holds, const std::string& what) { return holds ? Status() : Status(StatusCode::internal, what); }
 

@@ -158,7 +158,8 @@ void NativeBackend::move_input_away(const Request& request, executor::Binding& b
   input.base = to;
 }
 
-void NativeBackend::bind_memory(Job& job, const Plan& plan) {
+// False where there is no memory for scratch.
+bool NativeBackend::bind_memory(Job& job, const Plan& plan) {
   const bool is_batch = job.request().collective == Collective::batch;
   const size_t members = is_batch ? job.request().members.size() : 1;
   const auto member = [&](size_t i) -> const Request& { return is_batch ? job.request().members[i] : job.request(); };
@@ -171,6 +172,7 @@ void NativeBackend::bind_memory(Job& job, const Plan& plan) {
     if (moves(member(i))) bytes += aligned(member(i).input.total());
   }
   std::byte* scratch = bytes > 0 ? transport_->scratch(bytes) : nullptr;
+  if (bytes > 0 && scratch == nullptr) return false;
   bindings_.clear();
   memories_.clear();
   moved_input_.clear();
@@ -190,6 +192,7 @@ void NativeBackend::bind_memory(Job& job, const Plan& plan) {
     if (first_moved[i] != ~size_t{0}) bindings_[i].memory.spaces[0].list = moved_input_.data() + first_moved[i];
     memories_.push_back(bindings_[i].memory);
   }
+  return true;
 }
 
 namespace {
@@ -237,16 +240,12 @@ Status NativeBackend::begin_planned(Job& job) {
   Result<std::shared_ptr<const Plan>> plan = plans_.find(job.request());
   if (!plan.ok()) return plan.status();
   plan_ = *plan;
-  bind_memory(job, *plan_);
-  for (size_t i = 0; i < bindings_.size(); ++i) {
-    if (plan_->program.schedule().scratch_count(static_cast<uint16_t>(i)) > 0 &&
-        bindings_[i].memory.spaces[2].base == nullptr) {
-      // The others are waiting for this rank by now: it has to tell them.
-      Status status(StatusCode::resource_exhausted, "no memory for the scratch of " + to_string(job.signature_),
-                    {facts_.rank}, 1, job.sequence_);
-      break_group(Status(StatusCode::io_error, status.message(), {facts_.rank}, 1, job.sequence_), true);
-      return status;
-    }
+  if (!bind_memory(job, *plan_)) {
+    // The others are waiting for this rank by now: it has to tell them.
+    Status status(StatusCode::io_error, "no memory for the scratch of " + to_string(job.signature_), {facts_.rank}, 1,
+                  job.sequence_);
+    break_group(status, true);
+    return status;
   }
   transport::Opening opening;
   opening.sequence = job.sequence_;
@@ -392,14 +391,19 @@ void NativeBackend::end_collective(Job& job, Status status) {
   }
   if (begun && job.phase_ != Phase::eager) transport_->end();
   plan_ = nullptr;
-  {
-    // Before `finished_`, so that a notice that comes now is not taken for one that this rank does not know of.
-    std::unique_lock lock(mutex_, std::defer_lock);
+  if (all_local_) {
+    finished_.store(job.sequence_, std::memory_order_relaxed);
+  } else {
+    // A notice of this operation either is here now, or will find that the operation has ended.
+    std::lock_guard lock(mutex_);
+    if (const auto notice = notices_.find(job.sequence_); notice != notices_.end()) {
+      if (status.ok()) status = notice->second;
+      notices_.erase(notice);
+    }
     if (status.code() == StatusCode::mismatch) {
-      lock.lock();
       mismatched_.push_back(job.sequence_);
       if (mismatched_.size() > kRememberedMismatches) mismatched_.pop_front();
-      notices_.erase(job.sequence_);
+      late_mismatch_ = Status();  // the caller learns of it by this
     }
     finished_.store(job.sequence_, std::memory_order_relaxed);
   }

@@ -17,6 +17,8 @@ constexpr int kSpinsOversubscribed = 20;
 constexpr int kSpinsOverSockets = 50;
 // Yields before sleeping; a yield costs from some 0.1 µs (nobody else wants the core) up.
 constexpr int kYields = 400;
+// While things move, deadlines are looked at every so many turns.
+constexpr uint32_t kBusyTurns = 64;
 
 }  // namespace
 
@@ -24,6 +26,7 @@ constexpr int kYields = 400;
 void NativeBackend::drive(Job* mine, base::Time until) {
   const int spins = oversubscribed_ ? kSpinsOversubscribed : tcp_ != nullptr ? kSpinsOverSockets : kSpins;
   int idle_turns = 0;
+  uint32_t busy_turns = 0;
   while (true) {
     if (has_incoming_.load(std::memory_order_acquire)) adopt();
     if (alarm_.load(std::memory_order_acquire)) attend_to_alarm();
@@ -31,6 +34,7 @@ void NativeBackend::drive(Job* mine, base::Time until) {
     if (mine != nullptr ? mine->done() : idle() || waiters_.load(std::memory_order_relaxed) > 0) return;
     if (moved) {
       idle_turns = 0;
+      if (++busy_turns % kBusyTurns == 0) look_at_clock();
       continue;
     }
     ++idle_turns;

@@ -6,6 +6,8 @@
 
 #include <cstring>
 
+#include "base/thread.h"
+
 namespace regroup::backend::native {
 
 namespace {
@@ -26,17 +28,42 @@ NativeBackend::NativeBackend(const NativeOptions& options)
   facts_.size = options.size;
 }
 
+// The last holder has let go.
+void NativeBackend::let_go(NativeBackend* backend) {
+  if (backend->inherited()) return;
+  if (backend->progress_.get_id() == std::this_thread::get_id()) {
+    // What an operation owned, or a callback held, was the last to hold the group; the thread that dropped it is to be
+    // waited for.
+    std::thread other;
+    if (base::start_thread(&other, [backend] { delete backend; }).ok()) other.detach();
+    return;
+  }
+  delete backend;
+}
+
+Status NativeBackend::inherited_status() {
+  return Status(StatusCode::unsupported, "the group belongs to the process from which this one was forked");
+}
+
 NativeBackend::~NativeBackend() {
+  Status left_early;
   {
     std::unique_lock lock(mutex_);
     const base::Time until = base::deadline_after(kLinger);
     while (outstanding_ > 0 && broken_.ok() && base::Clock::now() < until) changed_.wait_until(lock, until);
     closing_ = true;
-    if (outstanding_ > 0 && broken_.ok())
-      broken_ = Status(StatusCode::aborted, "the group was left while operations were running");
+    const uint64_t finished = finished_.load(std::memory_order_relaxed);
+    if (outstanding_ > 0 && broken_.ok()) {
+      broken_ = Status(StatusCode::aborted,
+                       "rank " + std::to_string(facts_.rank) + " left the group while operations were running",
+                       {facts_.rank}, 1, finished + 1);
+      // The others may wait for this rank in a collective that it had begun.
+      if (issued_ > finished) left_early = broken_;
+    }
     alarm_.store(true, std::memory_order_release);
     changed_.notify_all();
   }
+  if (!left_early.ok() && control_ != nullptr) tell_status(left_early, left_early.sequence());
   waker_.ring();
   if (progress_.joinable()) progress_.join();
   if (!idle() || has_incoming_.load()) {
@@ -47,6 +74,8 @@ NativeBackend::~NativeBackend() {
   if (control_ != nullptr) {
     // How far this rank came: what it has begun, the others can still finish without it.
     tell_progress();
+    // Handlers may be answering a peer just now: they end before the pointer they use goes.
+    control_->stop();
     control_.reset();
   }
 }
@@ -91,6 +120,7 @@ void NativeBackend::split_batch(Job& job) {
 }
 
 Status NativeBackend::run(const Request& request) {
+  if (inherited()) return inherited_status();
   Job job(*this, request);
   std::unique_lock lock(mutex_);
   if (Status refused = refusal_locked(); !refused.ok()) return refused;
@@ -101,12 +131,14 @@ Status NativeBackend::run(const Request& request) {
 
 std::shared_ptr<Pending> NativeBackend::start(Request request) {
   auto job = std::make_shared<Job>(*this, std::move(request));
-  std::lock_guard lock(mutex_);
-  if (Status refused = refusal_locked(); !refused.ok()) {
-    job->status_ = std::move(refused);
+  const auto refuse = [&](Status why) {
+    job->status_ = std::move(why);
     job->done_ = true;
     return job;
-  }
+  };
+  if (inherited()) return refuse(inherited_status());
+  std::lock_guard lock(mutex_);
+  if (Status refused = refusal_locked(); !refused.ok()) return refuse(std::move(refused));
   job->self_ = job;
   bool pairs = false;
   for (const Request& member : job->request().members) pairs |= point_to_point(member.collective);
@@ -174,7 +206,8 @@ void NativeBackend::finish(Job& job, Status status) {
 }
 
 void NativeBackend::ensure_progress_thread_locked() {
-  if (!progress_.joinable()) progress_ = std::thread([this] { progress_loop(); });
+  // Where there is no thread to be had, those who wait drive.
+  if (!progress_.joinable()) (void)base::start_thread(&progress_, [this] { progress_loop(); });
 }
 
 // Drives while there are started operations and nobody waits; sleeps otherwise.
@@ -195,12 +228,14 @@ void NativeBackend::progress_loop() {
 }
 
 void NativeBackend::abort(const std::string& reason) {
+  if (inherited()) return;
   break_group(Status(StatusCode::aborted, "rank " + std::to_string(facts_.rank) + " aborted the group: " + reason,
                      {facts_.rank}, 1, finished_.load() + 1),
               true);
 }
 
 Status NativeBackend::last_failure() const {
+  if (inherited()) return inherited_status();
   std::lock_guard lock(mutex_);
   return broken_;
 }
@@ -208,26 +243,25 @@ Status NativeBackend::last_failure() const {
 // --- Job
 
 bool Job::wait(base::Time until) {
-  if (done()) return true;
+  if (done() || backend_.inherited()) return true;
   std::unique_lock lock(backend_.mutex_);
   return backend_.wait_for(*this, until, lock);
 }
 
 Status Job::status() const {
-  if (!done()) return Status();
-  std::lock_guard lock(backend_.mutex_);
-  return status_;
+  if (done()) return status_;
+  return backend_.inherited() ? NativeBackend::inherited_status() : Status();
 }
 
 void Job::when_done(std::function<void(Status)> callback) {
-  {
+  if (!backend_.inherited()) {
     std::lock_guard lock(backend_.mutex_);
     if (!done()) {
       callbacks_.push_back(std::move(callback));
       return;
     }
   }
-  callback(status_);
+  callback(status());
 }
 
 }  // namespace regroup::backend::native

@@ -26,6 +26,7 @@
 #include "backend/native/exchange.h"
 #include "backend/native/job.h"
 #include "backend/native/plans.h"
+#include "base/fork.h"
 #include "executor/eager.h"
 #include "executor/execution.h"
 #include "membership/attendance.h"
@@ -72,6 +73,11 @@ class NativeBackend final : public Backend {
   class Joining;
 
   explicit NativeBackend(const NativeOptions& options);
+  static void let_go(NativeBackend* backend);
+  // Whether this is the child of a fork, where the threads are missing and the locks may be held for ever: the group is
+  // the parent's alone.
+  bool inherited() const { return generation_ != base::fork_generation(); }
+  static Status inherited_status();
 
   // --- calls in (native_backend.cc)
   Status refusal_locked();
@@ -103,7 +109,7 @@ class NativeBackend final : public Backend {
   bool settle_conflict(Job& job);
   bool compare_states(Job& job);
   void end_collective(Job& job, Status status);
-  void bind_memory(Job& job, const Plan& plan);
+  bool bind_memory(Job& job, const Plan& plan);
   void move_input_away(const Request& request, executor::Binding& binding, std::byte* to);
 
   // --- sends and receives (pairwise.cc)
@@ -133,6 +139,7 @@ class NativeBackend final : public Backend {
   Status left_status(Rank peer) const;
   std::string describe_conflict(const Job& job, bool second_known, const transport::Signature& second) const;
 
+  const uint64_t generation_ = base::fork_generation();
   NativeOptions options_;
   GroupFacts facts_;
   std::string description_;

@@ -85,9 +85,7 @@ void NativeBackend::heard(Rank from, ControlKind kind, std::span<const std::byte
       waker_.ring();
       return;
     }
-    case ControlKind::notice:
-    case ControlKind::abort:
-    case ControlKind::lost: {
+    case ControlKind::notice: {
       Status status;
       uint64_t sequence = 0;
       if (!unpack(payload, facts_.size, &status, &sequence)) return;
@@ -102,12 +100,16 @@ void NativeBackend::heard(Rank from, ControlKind kind, std::span<const std::byte
       const base::Fd found = transport::shm::SegmentRegister::of_process().duplicate(segment);
       std::vector<std::byte> answer;
       put(&answer, segment);
+      put(&answer, static_cast<uint8_t>(found.valid()));
       control_->send(from, ControlKind::descriptor, answer, found.get());
       return;
     }
     case ControlKind::descriptor: {
       uint64_t segment = 0;
-      if (take(&payload, &segment) && shm_ != nullptr) shm_->offer(from, segment, std::move(descriptor));
+      uint8_t exists = 1;
+      if (!take(&payload, &segment) || shm_ == nullptr) return;
+      (void)take(&payload, &exists);
+      shm_->offer(from, segment, exists != 0, std::move(descriptor));
       return;
     }
     case ControlKind::segment_freed: {
@@ -158,6 +160,7 @@ void NativeBackend::closed(Rank peer, bool orderly) {
                 true);
     return;
   }
+  if (shm_ != nullptr) shm_->left(peer);
   std::lock_guard lock(mutex_);
   const auto last = attendance_.of(peer);
   left_[peer] = last.has_value() ? last->sequence : 0;

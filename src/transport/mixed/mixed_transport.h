@@ -34,6 +34,8 @@ class MixedTransport final : public Transport {
     inside_.withdraw();
     between_.withdraw();
   }
+  void begin_reading() override { inside_.begin_reading(); }
+  void end_reading() override { inside_.end_reading(); }
   Located locate(Rank peer, uint16_t member, plan::Space space, uint32_t part, uint64_t offset,
                  uint64_t bytes) override {
     return inside_.locate(peer, member, space, part, offset, bytes);

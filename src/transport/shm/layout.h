@@ -3,9 +3,8 @@
 // data of one build: peers that join compare versions first.
 //
 //   Head      how far the owner is, whether it sleeps, what it took back
-//   Line × 2  what it called, in turn for odd and even sequence numbers: every rank waits for all lines of an
-//   operation, so
-//             whoever begins operation s + 2 knows that everyone is done with the line of s
+//   Line × 2  what it called, in turn for odd and even sequence numbers. Every rank waits for all lines of an
+//             operation, so whoever begins operation s + 2 knows that everyone is done with the line of s
 //   payloads  the data of eager operations that do not fit the line
 //   tables    where its buffers are, for operations that peers read directly
 //   outgoing  for each peer: messages announced to it
@@ -35,6 +34,7 @@ struct alignas(64) Head {
   std::atomic<uint64_t>
       withdrawn;                   // operations up to this sequence are taken back: what is read of them does not count
   std::atomic<uint32_t> sleeping;  // ring my bell after publishing
+  std::atomic<uint32_t> reading;   // odd while memory of a rank of the same process is being read
 };
 
 constexpr uint64_t progress_of(uint64_t sequence, plan::Mark mark) { return sequence << 24 | mark; }

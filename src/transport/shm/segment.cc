@@ -2,10 +2,13 @@
 #include "transport/shm/segment.h"
 
 #include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 
@@ -26,6 +29,28 @@ Status refused(const char* what, uint64_t bytes) {
                 "shared memory of " + std::to_string(bytes) + " bytes: " + what + ": " + std::strerror(error));
 }
 
+// Gives the file all its pages. A signal makes the kernel undo what a call has done so far, and a call takes
+// milliseconds: a timer that is quick enough would keep it from ever ending. So signals wait, a piece at a time.
+bool reserve(int fd, uint64_t bytes) {
+  constexpr uint64_t kPiece = 16 << 20;
+  sigset_t all, before;
+  sigfillset(&all);
+  for (uint64_t done = 0; done < bytes;) {
+    const uint64_t piece = std::min(kPiece, bytes - done);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    const int failed = fallocate(fd, 0, static_cast<off_t>(done), static_cast<off_t>(piece));
+    const int error = errno;
+    pthread_sigmask(SIG_SETMASK, &before, nullptr);
+    errno = error;
+    if (failed == 0) {
+      done += piece;
+    } else if (error != EINTR) {
+      return false;
+    }
+  }
+  return true;
+}
+
 }  // namespace
 
 Result<std::shared_ptr<OwnedSegment>> OwnedSegment::create(uint64_t bytes) {
@@ -41,7 +66,7 @@ Result<std::shared_ptr<OwnedSegment>> OwnedSegment::create(uint64_t bytes) {
   const int fd = segment->fd_.get();
   if (ftruncate(fd, static_cast<off_t>(rounded)) != 0) return refused("ftruncate", rounded);
   // All pages now: a full machine is an error here and not a signal later.
-  if (fallocate(fd, 0, 0, static_cast<off_t>(rounded)) != 0) return refused("fallocate", rounded);
+  if (!reserve(fd, rounded)) return refused("fallocate", rounded);
   void* data = mmap(nullptr, rounded, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, fd, 0);
   if (data == MAP_FAILED) return refused("mmap", rounded);
   segment->data_ = static_cast<std::byte*>(data);
@@ -79,9 +104,24 @@ MappedSegment::~MappedSegment() {
 }
 
 SegmentRegister& SegmentRegister::of_process() {
-  // Never destroyed: allocations may outlive static destruction.
-  static SegmentRegister* instance = new SegmentRegister;
+  // Never destroyed: allocations may outlive static destruction. A fork waits until the locks are free, since nobody in
+  // the child would free them.
+  static SegmentRegister* instance = [] {
+    ::pthread_atfork([] { of_process().lock_all(); }, [] { of_process().unlock_all(); },
+                     [] { of_process().unlock_in_child(); });
+    return new SegmentRegister;
+  }();
   return *instance;
+}
+
+void SegmentRegister::lock_all() {
+  listeners_mutex_.lock();
+  mutex_.lock();
+}
+
+void SegmentRegister::unlock_all() {
+  mutex_.unlock();
+  listeners_mutex_.unlock();
 }
 
 SegmentRegister::Place SegmentRegister::find(const void* data, uint64_t bytes) const {
@@ -125,6 +165,11 @@ uint64_t SegmentRegister::subscribe(std::function<void(SegmentId)> freed) {
 void SegmentRegister::unsubscribe(uint64_t ticket) {
   std::lock_guard lock(listeners_mutex_);
   listeners_.erase(ticket);
+}
+
+void SegmentRegister::unlock_in_child() {
+  new (&mutex_) std::shared_mutex;  // it knows its holder by a thread id, which is another one here
+  listeners_mutex_.unlock();
 }
 
 SegmentId SegmentRegister::add(const std::shared_ptr<OwnedSegment>& segment) {

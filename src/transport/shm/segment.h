@@ -85,6 +85,9 @@ class SegmentRegister {
   friend class OwnedSegment;
   SegmentId add(const std::shared_ptr<OwnedSegment>& segment);
   void remove(SegmentId id);
+  void lock_all();
+  void unlock_all();
+  void unlock_in_child();
 
   struct Entry {
     SegmentId id;

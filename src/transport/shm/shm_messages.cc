@@ -2,7 +2,9 @@
 // Messages over shared memory. The sender announces a message in a slot of its own control segment; the receiver, once
 // a receive for it is posted, takes the data: from the slot itself (small), from mapped memory, by a cross-process
 // read, or piece by piece from a staging area that the sender fills (two copies, through the cache). The receiver says
-// in its own control segment how far it is. So data moves only to posted receives, and nothing needs to be buffered.
+// in its own control segment how far it is. So data moves only to posted receives, and nothing needs to be buffered,
+// but for one case: where all slots of a sender hold messages that nobody receives yet, and others are waited for, some
+// are parked (up to a limit; beyond it the wait ends at its deadline).
 #include <algorithm>
 #include <cstring>
 
@@ -13,9 +15,17 @@ namespace regroup::transport::shm {
 
 namespace {
 
+constexpr uint64_t kParkedBytes = 64 << 20;  // from one peer
+constexpr size_t kMostParked = 4096;
 constexpr uint64_t kReadBlock = 256 << 10;  // bytes between two looks whether the sender took it back
 
 uint64_t taken_word(uint64_t generation, Taken::State state) { return generation << 2 | state; }
+
+// Whether what was read so far of the message in `slot` is worth nothing.
+bool withdrawn(const Slot& slot, uint64_t generation) {
+  base::load_fence();
+  return slot.withdrawn.load(std::memory_order_acquire) >= generation;
+}
 
 }  // namespace
 
@@ -31,9 +41,73 @@ void ShmTransport::post_receive(Message& message) {
   REGROUP_ASSERT(message.peer != options_.rank && options_.local[message.peer]);
   message.state = Message::State::posted;
   message.moved = 0;
+  if (claim(message)) return;
   peers_[message.peer].receives.push_back(&message);
   take_announcements(message.peer);
   match(message.peer);
+}
+
+// Whether a receive's message was parked: then it gets it, now or when it is there.
+bool ShmTransport::claim(Message& message) {
+  Peer& peer = peers_[message.peer];
+  for (const auto& parked : peer.parked) {
+    if (parked->claimed != nullptr || !(parked->message.key == message.key)) continue;
+    parked->claimed = &message;
+    (void)hand_out(peer);
+    return true;
+  }
+  return false;
+}
+
+// Takes the oldest messages out of a peer's slots if they are all in use for messages that nobody receives.
+void ShmTransport::park(Rank rank) {
+  Peer& peer = peers_[rank];
+  if (peer.unmatched.size() < kSlots) return;
+  const Outgoing& outgoing = *peer.control->outgoing(options_.rank);
+  for (uint32_t i = 0; i < kSlots / 4; ++i) {
+    const Announcement announcement = peer.unmatched.front();
+    const Slot& slot = outgoing.slots[announcement.slot];
+    const uint64_t bytes = slot.bytes;
+    if (peer.parked.size() >= kMostParked || bytes > kParkedBytes - peer.parked_bytes) return;
+    auto parked = std::make_unique<Parked>();
+    parked->data.reset(new (std::nothrow) std::byte[std::max<uint64_t>(bytes, 1)]);
+    if (parked->data == nullptr) return;
+    Message& message = parked->message;
+    message.peer = rank;
+    message.key = slot.key;
+    message.fingerprint = slot.fingerprint;
+    message.bytes = bytes;
+    message.single = {parked->data.get(), bytes};
+    message.segments = {&message.single, bytes > 0 ? 1u : 0u};
+    message.state = Message::State::posted;
+    receiving_.push_back({&message, rank, announcement.slot, announcement.generation});
+    peer.parked_bytes += bytes;
+    peer.parked.push_back(std::move(parked));
+    peer.unmatched.erase(peer.unmatched.begin());
+  }
+}
+
+// Gives parked messages that are whole to those who claimed them, and drops those of operations that are over.
+bool ShmTransport::hand_out(Peer& peer) {
+  return 0 < std::erase_if(peer.parked, [&](const std::unique_ptr<Parked>& parked) {
+           Message& from = parked->message;
+           Message* to = parked->claimed;
+           const bool over = from.key.lane == MessageKey::Lane::collective && from.key.sequence < sequence_;
+           if (!over && (to == nullptr || from.state != Message::State::done)) return false;
+           if (over) {
+             cancel(from);
+           } else if (to->bytes != from.bytes || to->fingerprint != from.fingerprint) {
+             to->other_bytes = from.bytes;
+             to->other_fingerprint = from.fingerprint;
+             to->state = Message::State::mismatched;
+           } else {
+             deliver(*to, 0, parked->data.get(), from.bytes);
+             to->moved = from.bytes;
+             to->state = Message::State::done;
+           }
+           peer.parked_bytes -= from.bytes;
+           return true;
+         });
 }
 
 // Puts the message into a free slot; false where there is none.
@@ -214,6 +288,7 @@ bool ShmTransport::match(Rank rank) {
     receiving_.push_back({message, rank, announcement.slot, announcement.generation});
     return true;
   });
+  if (!peer.receives.empty()) park(rank);
   return moved;
 }
 
@@ -229,10 +304,13 @@ bool ShmTransport::receive_staged(Incoming& incoming, const Slot& slot, Taken& t
   bool moved = false;
   uint64_t consumed = taken.chunks.load(std::memory_order_relaxed);
   while (slot.chunks.load(std::memory_order_acquire) > consumed) {
+    const Reading reading(*this);
+    if (withdrawn(slot, incoming.generation)) return moved;
     const uint64_t take = std::min(kChunk, message.bytes - message.moved);
     const std::byte* data = mapped(incoming.peer, slot.segment, slot.base + consumed % kChunks * kChunk, take);
     if (data == nullptr) return moved;  // its descriptor is on the way
     deliver(message, message.moved, data, take);
+    if (withdrawn(slot, incoming.generation)) return moved;  // the piece may be another message's already
     message.moved += take;
     taken.chunks.store(++consumed, std::memory_order_release);
     moved = true;
@@ -249,14 +327,16 @@ bool ShmTransport::read_message(Incoming& incoming, const Slot& slot) {
     message.moved = message.bytes;
     return true;
   }
-  const std::byte* data = nullptr;
-  if (slot.kind == Slot::mapped) {
-    data = mapped(incoming.peer, slot.segment, slot.base, message.bytes);
-    if (data == nullptr) return false;
-  } else if (peers_[incoming.peer].in_process) {
-    data = reinterpret_cast<const std::byte*>(slot.base);
-  }
   while (message.moved < message.bytes) {
+    const Reading reading(*this);
+    if (withdrawn(slot, incoming.generation)) return false;
+    const std::byte* data = nullptr;
+    if (slot.kind == Slot::mapped) {
+      data = mapped(incoming.peer, slot.segment, slot.base, message.bytes);
+      if (data == nullptr) return false;
+    } else if (peers_[incoming.peer].in_process) {
+      data = reinterpret_cast<const std::byte*>(slot.base);
+    }
     const uint64_t take = std::min(kReadBlock, message.bytes - message.moved);
     if (data != nullptr) {
       deliver(message, message.moved, data + message.moved, take);
@@ -267,8 +347,7 @@ bool ShmTransport::read_message(Incoming& incoming, const Slot& slot) {
       if (!read(incoming.peer, slot.base + message.moved, bounce_.data(), take)) return false;
       deliver(message, message.moved, bounce_.data(), take);
     }
-    base::load_fence();
-    if (slot.withdrawn.load(std::memory_order_acquire) >= incoming.generation) return false;
+    if (withdrawn(slot, incoming.generation)) return false;
     message.moved += take;
   }
   return true;
@@ -310,6 +389,9 @@ bool ShmTransport::progress() {
       ++i;
     }
   }
+  for (const Rank rank : local_) {
+    if (!peers_[rank].parked.empty()) moved |= hand_out(peers_[rank]);
+  }
   return moved;
 }
 
@@ -317,12 +399,17 @@ void ShmTransport::cancel(Message& message) {
   if (message.state != Message::State::posted) return;
   Peer& peer = peers_[message.peer];
   std::erase(peer.receives, &message);
+  for (const auto& parked : peer.parked) {
+    // A null one: hand_out is putting the rest together.
+    if (parked != nullptr && parked->claimed == &message) parked->claimed = nullptr;
+  }
   std::erase(peer.waiting, &message);
   for (uint32_t index = 0; index < kSlots; ++index) {
     SlotUse& use = peer.slots[index];
     if (use.message != &message) continue;
     own().outgoing(message.peer)->slots[index].withdrawn.store(use.generation, std::memory_order_seq_cst);
     base::full_fence();
+    await_readers();
     if (peer.staging_by == &message) peer.staging_by = nullptr;
     use.message = nullptr;
     ring_sleepers();
@@ -346,6 +433,14 @@ Rank ShmTransport::announced(uint32_t tag, std::span<const uint64_t> sequences) 
       const MessageKey& key = outgoing.slots[announcement.slot].key;
       if (key.lane == MessageKey::Lane::pairwise && key.tag == tag && key.sequence == sequences[rank]) return rank;
     }
+    for (const auto& parked : peers_[rank].parked) {
+      const MessageKey& key = parked->message.key;
+      if (parked->claimed == nullptr && key.lane == MessageKey::Lane::pairwise && key.tag == tag &&
+          key.sequence == sequences[rank]) {
+        return rank;
+      }
+    }
+    park(rank);
   }
   return plan::kNoRank;
 }

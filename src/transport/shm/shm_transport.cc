@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "transport/shm/shm_transport.h"
 
+#include <pthread.h>
+#include <sched.h>
 #include <sys/random.h>
 #include <sys/uio.h>
 #include <unistd.h>
@@ -23,18 +25,13 @@ uint64_t random_word() {
 }  // namespace
 
 uint64_t process_token() {
-  struct Token {
-    std::mutex mutex;
-    int pid = 0;
-    uint64_t value = 0;
-  };
-  static Token* token = new Token;
-  std::lock_guard lock(token->mutex);
-  if (token->pid != getpid()) {
-    token->pid = getpid();
-    token->value = random_word();
-  }
-  return token->value;
+  static std::atomic<uint64_t> token = 0;
+  [[maybe_unused]] static const int registered = ::pthread_atfork(nullptr, nullptr, [] { token = 0; });
+  uint64_t known = token.load();
+  if (known != 0) return known;
+  // Among threads that come at once, the first one's word counts.
+  const uint64_t fresh = random_word();
+  return token.compare_exchange_strong(known, fresh) ? fresh : known;
 }
 
 Result<std::unique_ptr<ShmTransport>> ShmTransport::create(ShmOptions options) {
@@ -71,6 +68,7 @@ Status ShmTransport::attach(Rank rank, int pid, uint64_t token, SegmentId segmen
   Peer& peer = peers_[rank];
   peer.pid = pid;
   peer.in_process = token == process_token();
+  threads_ |= peer.in_process;
   peer.bell = std::move(bell);
   const uint64_t needed = Control::bytes_for(options_.size);
   uint64_t bytes = 0;
@@ -105,10 +103,10 @@ bool ShmTransport::probe(Rank rank, uint64_t address, uint64_t expected) const {
   return process_vm_readv(peer.pid, &local, 1, &remote, 1, 0) == sizeof word && word == expected;
 }
 
-void ShmTransport::offer(Rank peer, SegmentId segment, base::Fd descriptor) {
+void ShmTransport::offer(Rank peer, SegmentId segment, bool exists, base::Fd descriptor) {
   {
     std::lock_guard lock(offers_mutex_);
-    offers_.push_back({peer, segment, std::move(descriptor), false});
+    offers_.push_back({peer, segment, std::move(descriptor), exists ? Offer::answer : Offer::freed});
   }
   has_offers_.store(true, std::memory_order_release);
   options_.waker->ring();
@@ -116,7 +114,13 @@ void ShmTransport::offer(Rank peer, SegmentId segment, base::Fd descriptor) {
 
 void ShmTransport::freed(Rank peer, SegmentId segment) {
   std::lock_guard lock(offers_mutex_);
-  offers_.push_back({peer, segment, base::Fd(), true});
+  offers_.push_back({peer, segment, base::Fd(), Offer::freed});
+  has_offers_.store(true, std::memory_order_release);
+}
+
+void ShmTransport::left(Rank peer) {
+  std::lock_guard lock(offers_mutex_);
+  offers_.push_back({peer, 0, base::Fd(), Offer::left});
   has_offers_.store(true, std::memory_order_release);
 }
 
@@ -131,14 +135,29 @@ void ShmTransport::take_offers() {
   for (Offer& offer : offers) {
     Peer& peer = peers_[offer.peer];
     std::erase(peer.wanted, offer.segment);
-    if (offer.freed) {
+    if (offer.what == Offer::left) {
+      peer.left = true;
+    } else if (offer.what == Offer::answer) {
+      if (!offer.descriptor.valid()) continue;
+      auto mapping = MappedSegment::map(offer.descriptor);
+      if (mapping.ok()) peer.segments[offer.segment] = std::move(mapping).value();
+    } else {
       peer.segments.erase(offer.segment);
-    } else if (!offer.descriptor.valid()) {
-      peer.segments[offer.segment] = nullptr;
-    } else if (auto mapping = MappedSegment::map(offer.descriptor); mapping.ok()) {
-      peer.segments[offer.segment] = std::move(mapping).value();
+      peer.gone.push_back(offer.segment);
     }
   }
+}
+
+// Whether memory that a peer's table names can't be had any more. Its owner has then ended the operation, so nobody
+// needs to read it: a rank that comes to it late goes on without.
+bool ShmTransport::is_gone(const Peer& peer, SegmentId segment) const {
+  return peer.left || std::find(peer.gone.begin(), peer.gone.end(), segment) != peer.gone.end();
+}
+
+// Before an operation is begun: what was freed until then, no table of it names.
+void ShmTransport::forget_gone() {
+  if (has_offers_.load(std::memory_order_acquire)) take_offers();
+  for (const Rank rank : local_) peers_[rank].gone.clear();
 }
 
 void ShmTransport::want(Peer& peer, Rank rank, SegmentId segment) {
@@ -154,7 +173,6 @@ const std::byte* ShmTransport::mapped(Rank rank, SegmentId segment, uint64_t off
   if (peer.in_process) {
     data = SegmentRegister::of_process().address(segment, &length);
   } else if (const auto known = peer.segments.find(segment); known != peer.segments.end()) {
-    if (known->second == nullptr) return nullptr;
     data = known->second->data();
     length = known->second->bytes();
   } else {
@@ -162,14 +180,6 @@ const std::byte* ShmTransport::mapped(Rank rank, SegmentId segment, uint64_t off
   }
   if (data == nullptr || offset > length || bytes > length - offset) return nullptr;
   return data + offset;
-}
-
-// Whether the segment is mapped or has gone; else it is asked for.
-bool ShmTransport::known(Rank rank, SegmentId segment) {
-  Peer& peer = peers_[rank];
-  if (segment == 0 || peer.segments.contains(segment)) return true;
-  want(peer, rank, segment);
-  return false;
 }
 
 uint64_t ShmTransport::entered(Rank rank) const {
@@ -197,62 +207,8 @@ void ShmTransport::woke() { own().head.sleeping.store(0, std::memory_order_relax
 
 // --- a collective operation
 
-void ShmTransport::write_table(const Opening& opening, uint64_t parity) {
-  const SegmentRegister& segments = SegmentRegister::of_process();
-  TableHead head{static_cast<uint32_t>(opening.members.size()), static_cast<uint32_t>(opening.gives.size()), 0};
-  std::vector<TableEntry> entries;
-  std::vector<ListEntry> lists;
-  for (const MemberMemory& member : opening.members) {
-    for (const SpaceMemory& space : member.spaces) {
-      TableEntry entry{0, 0, space.part_bytes, space.parts, 0};
-      if (space.list == nullptr) {
-        const auto place = segments.find(space.base, space.part_bytes * space.parts);
-        entry.segment = place.id;
-        entry.base = place.id != 0 ? place.offset : reinterpret_cast<uint64_t>(space.base);
-      } else {
-        entry.list = static_cast<uint32_t>(lists.size()) + 1;
-        for (uint32_t part = 0; part < space.parts; ++part) {
-          const Segment& piece = space.list[part];
-          const auto place = segments.find(piece.data, piece.bytes);
-          lists.push_back(
-              {place.id, place.id != 0 ? place.offset : reinterpret_cast<uint64_t>(piece.data), piece.bytes});
-        }
-      }
-      entries.push_back(entry);
-    }
-  }
-  head.lists = lists.size();
-  const uint64_t bytes = sizeof head + entries.size() * sizeof(TableEntry) + lists.size() * sizeof(ListEntry) +
-                         2 * opening.gives.size() * sizeof(uint64_t);
-  std::byte* to = own().tables[parity];
-  LineDetail& detail = own().details[parity];
-  detail.table_segment = 0;
-  detail.table_bytes = bytes;
-  if (bytes > kTableBytes) {
-    auto& segment = big_table_[parity];
-    if (segment == nullptr || segment->bytes() < bytes) {
-      auto made = OwnedSegment::create(bytes * 2);
-      // Without a table nobody can read this rank's memory: the peers wait until this rank's caller is told, at the
-      // deadline.
-      segment = made.ok() ? std::move(made).value() : nullptr;
-    }
-    to = segment != nullptr ? segment->data() : nullptr;
-    detail.table_segment = segment != nullptr ? segment->id() : ~0ull;
-  }
-  if (to == nullptr) return;
-  const auto put = [&to](const void* data, uint64_t size) {
-    if (size > 0) std::memcpy(to, data, size);
-    to += size;
-  };
-  put(&head, sizeof head);
-  put(entries.data(), entries.size() * sizeof(TableEntry));
-  put(lists.data(), lists.size() * sizeof(ListEntry));
-  put(opening.gives.data(), opening.gives.size_bytes());
-  put(opening.takes.data(), opening.takes.size_bytes());
-}
-
 void ShmTransport::begin(const Opening& opening) {
-  take_offers();
+  forget_gone();
   sequence_ = opening.sequence;
   fingerprint_ = fingerprint(opening.signature);
   arrived_ = 0;
@@ -264,79 +220,6 @@ void ShmTransport::begin(const Opening& opening) {
   line.payload_bytes = 0;
   line.sequence.store(sequence_, std::memory_order_release);
   ring_sleepers();
-}
-
-std::span<const std::byte> ShmTransport::table_of(Rank rank) {
-  const Control& control = *peers_[rank].control;
-  const LineDetail& detail = control.details[sequence_ & 1];
-  const uint64_t bytes = detail.table_bytes;
-  if (detail.table_segment != 0) {
-    const std::byte* table = mapped(rank, detail.table_segment, 0, bytes);
-    return table == nullptr ? std::span<const std::byte>() : std::span(table, bytes);
-  }
-  return {control.tables[sequence_ & 1], std::min(bytes, kTableBytes)};
-}
-
-namespace {
-
-// A peer's table, with bounds checked against its size.
-struct TableView {
-  const TableHead* head = nullptr;
-  const TableEntry* entries = nullptr;
-  const ListEntry* lists = nullptr;
-  const uint64_t* gives = nullptr;
-  const uint64_t* takes = nullptr;
-
-  // False where there is no table, or not a whole one.
-  static bool open(std::span<const std::byte> table, TableView* view) {
-    const uint64_t bytes = table.size();
-    if (bytes < sizeof(TableHead)) return false;
-    view->head = reinterpret_cast<const TableHead*>(table.data());
-    const uint64_t entries = 3ull * view->head->members;
-    const uint64_t lists = view->head->lists;
-    if (lists > bytes / sizeof(ListEntry)) return false;
-    const uint64_t needed = sizeof(TableHead) + entries * sizeof(TableEntry) + lists * sizeof(ListEntry) +
-                            2ull * view->head->pairs * sizeof(uint64_t);
-    if (needed > bytes) return false;
-    view->entries = reinterpret_cast<const TableEntry*>(table.data() + sizeof(TableHead));
-    view->lists = reinterpret_cast<const ListEntry*>(view->entries + entries);
-    view->gives = reinterpret_cast<const uint64_t*>(view->lists + lists);
-    view->takes = view->gives + view->head->pairs;
-    return true;
-  }
-};
-
-}  // namespace
-
-bool ShmTransport::table_has_gone(Rank rank) const {
-  const Peer& peer = peers_[rank];
-  const SegmentId segment = peer.control->details[sequence_ & 1].table_segment;
-  uint64_t bytes = 0;
-  if (peer.in_process) return segment != 0 && SegmentRegister::of_process().address(segment, &bytes) == nullptr;
-  const auto known = peer.segments.find(segment);
-  return segment != 0 && known != peer.segments.end() && known->second == nullptr;
-}
-
-// Maps what the peer's table names; false while some of it is not here yet.
-bool ShmTransport::resolve(Rank rank) {
-  Peer& peer = peers_[rank];
-  if (peer.resolved == sequence_) return true;
-  TableView view;
-  // A table that cannot be opened is on its way, or has gone with its owner, which then needed nobody any more.
-  if (!TableView::open(table_of(rank), &view)) return table_has_gone(rank);
-  bool all = true;
-  if (!peer.in_process) {
-    for (uint32_t i = 0; i < 3 * view.head->members; ++i) {
-      const TableEntry& entry = view.entries[i];
-      if (entry.list == 0) all &= known(rank, entry.segment);
-    }
-    for (uint64_t i = 0; i < view.head->lists; ++i) {
-      const ListEntry& entry = view.lists[i];
-      all &= known(rank, entry.segment);
-    }
-  }
-  if (all) peer.resolved = sequence_;
-  return all;
 }
 
 Gathering ShmTransport::gathered(Conflict* conflict) {
@@ -386,74 +269,36 @@ bool ShmTransport::find_conflict(Conflict* conflict) {
   return true;
 }
 
-bool ShmTransport::find_pair_conflict(Conflict* conflict) {
-  const uint64_t parity = sequence_ & 1;
-  TableView own_view;
-  if (!TableView::open(table_of(options_.rank), &own_view) || own_view.head->pairs == 0) return false;
-  std::vector<TableView> views(options_.size);
-  views[options_.rank] = own_view;
-  for (const Rank rank : local_) {
-    if (!TableView::open(table_of(rank), &views[rank]) || views[rank].head->pairs != options_.size) {
-      return false;
-    }
-  }
-  for (Rank giver = 0; giver < options_.size; ++giver) {
-    if (views[giver].head == nullptr) continue;
-    for (Rank taker = 0; taker < options_.size; ++taker) {
-      if (views[taker].head == nullptr || views[giver].gives[taker] == views[taker].takes[giver]) continue;
-      *conflict = Conflict();
-      conflict->first = giver;
-      conflict->second = taker;
-      conflict->first_signature = peers_[giver].control->details[parity].signature;
-      conflict->second_signature = peers_[taker].control->details[parity].signature;
-      conflict->differ = {giver, taker};
-      conflict->sizes = true;
-      conflict->gives = views[giver].gives[taker];
-      conflict->takes = views[taker].takes[giver];
-      return true;
-    }
-  }
-  return false;
-}
-
 void ShmTransport::withdraw() {
   own().head.withdrawn.store(sequence_, std::memory_order_seq_cst);
   base::full_fence();
+  await_readers();
 }
 
-Located ShmTransport::locate(Rank rank, uint16_t member, plan::Space space, uint32_t part, uint64_t offset,
-                             uint64_t bytes) {
-  TableView view;
-  if (!TableView::open(table_of(rank), &view) || member >= view.head->members) {
-    return {};
+// Reads between the two are announced in the reader's own segment; whoever takes memory back first says so and then
+// looks for announcements, whoever reads announces it and then looks whether the memory was taken back.
+void ShmTransport::begin_reading() {
+  if (!threads_) return;
+  std::atomic<uint32_t>& reading = own().head.reading;
+  reading.store(reading.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+  base::full_fence();
+}
+
+void ShmTransport::end_reading() {
+  if (!threads_) return;
+  std::atomic<uint32_t>& reading = own().head.reading;
+  reading.store(reading.load(std::memory_order_relaxed) + 1, std::memory_order_release);
+}
+
+// A block is the most that is read at once, so this takes microseconds.
+void ShmTransport::await_readers() const {
+  if (!threads_) return;
+  for (const Rank rank : local_) {
+    if (!peers_[rank].in_process) continue;
+    const std::atomic<uint32_t>& reading = peers_[rank].control->head.reading;
+    const uint32_t seen = reading.load(std::memory_order_acquire);
+    while (seen % 2 != 0 && reading.load(std::memory_order_acquire) == seen) sched_yield();
   }
-  const TableEntry& entry = view.entries[3u * member + static_cast<uint32_t>(space)];
-  uint64_t segment = entry.segment, address = entry.base, length = 0;
-  if (entry.list == 0) {
-    const uint64_t from = part * entry.part_bytes + offset;
-    const uint64_t total = entry.part_bytes * entry.parts;
-    if (from >= total) return {};
-    address += from;
-    length = std::min(bytes, total - from);
-  } else {
-    while (part < entry.parts && offset >= view.lists[entry.list - 1 + part].bytes) {
-      offset -= view.lists[entry.list - 1 + part].bytes;
-      ++part;
-    }
-    if (part >= entry.parts || entry.list - 1 + part >= view.head->lists) return {};
-    const ListEntry& piece = view.lists[entry.list - 1 + part];
-    segment = piece.segment;
-    address = piece.base + offset;
-    length = std::min(bytes, piece.bytes - offset);
-  }
-  Located located{nullptr, address, length};
-  if (segment != 0) {
-    located.mapped = mapped(rank, segment, address, length);
-    if (located.mapped == nullptr) return {};
-  } else if (peers_[rank].in_process) {
-    located.mapped = reinterpret_cast<const std::byte*>(address);
-  }
-  return located;
 }
 
 bool ShmTransport::read(Rank rank, uint64_t address, std::byte* to, uint64_t bytes) {
@@ -497,6 +342,7 @@ std::byte* ShmTransport::scratch(uint64_t bytes) {
 
 void ShmTransport::begin_eager(uint64_t sequence, const Signature& signature, uint64_t print,
                                const SpaceMemory& payload) {
+  if (has_offers_.load(std::memory_order_acquire)) forget_gone();
   sequence_ = sequence;
   fingerprint_ = print;
   arrived_ = 0;

@@ -3,8 +3,8 @@
 // segment that peers map for reading; peers read mapped buffers directly and ordinary ones by process_vm_readv. Nobody
 // ever writes another's memory. Ranks that are threads of one process use each other's addresses as they are.
 //
-// Files: segment (memory), layout (what is published), shm_transport (arrival and one-sided reads), shm_messages
-// (messages).
+// Files: segment (memory), layout (what is published), shm_transport (arrival, reads, eager operations), shm_tables
+// (where buffers are), shm_messages (messages).
 #pragma once
 
 #include <deque>
@@ -49,9 +49,12 @@ class ShmTransport final : public Transport {
   // What all ranks agreed on; before the first operation.
   void set_cross_process_reads(bool allowed) { cross_process_reads_ = allowed; }
 
-  // A descriptor that was asked for has come (invalid: there is no such segment), or a segment was freed. Any thread.
-  void offer(Rank peer, SegmentId segment, base::Fd descriptor);
+  // The answer for a segment that was asked for: whether it exists, and its descriptor (invalid where this process has
+  // no room for it: it is asked for again). Or a segment was freed. Any thread.
+  void offer(Rank peer, SegmentId segment, bool exists, base::Fd descriptor);
   void freed(Rank peer, SegmentId segment);
+  // `peer` has left and answers no more. Any thread.
+  void left(Rank peer);
 
   // The highest sequence number that `peer` has begun. Any thread.
   uint64_t entered(Rank peer) const;
@@ -62,6 +65,8 @@ class ShmTransport final : public Transport {
   Gathering gathered(Conflict* conflict) override;
   void end() override {}
   void withdraw() override;
+  void begin_reading() override;
+  void end_reading() override;
   Located locate(Rank peer, uint16_t member, plan::Space space, uint32_t part, uint64_t offset,
                  uint64_t bytes) override;
   bool read(Rank peer, uint64_t address, std::byte* to, uint64_t bytes) override;
@@ -95,16 +100,25 @@ class ShmTransport final : public Transport {
     Message* message = nullptr;  // nullptr: nobody waits for the answer
     uint64_t generation = 0;
   };
+  // A message taken before its receive was posted, because all of the sender's slots were full of such messages and
+  // what is waited for could not be announced.
+  struct Parked {
+    Message message;
+    std::unique_ptr<std::byte[]> data;
+    Message* claimed = nullptr;  // the receive that was posted since
+  };
   struct Peer {
     int pid = 0;
     bool in_process = false;
     const Control* control = nullptr;
     std::unique_ptr<MappedSegment> mapping;      // of the control segment, for other processes
     std::shared_ptr<const OwnedSegment> shared;  // the control segment, for threads of this process
+    std::shared_ptr<const OwnedSegment> table;   // likewise: the segment of the last great table
     base::Fd bell;
-    // nullptr: the peer said that it has gone. Then nobody needs it: an owner waits for those who read its memory.
     std::unordered_map<SegmentId, std::unique_ptr<MappedSegment>> segments;
     std::vector<SegmentId> wanted;
+    std::vector<SegmentId> gone;  // freed since this rank began the current operation
+    bool left = false;
     uint64_t resolved = 0;  // the sequence whose table's segments are all mapped
     // messages to it
     std::deque<Message*> waiting;  // for a free slot
@@ -116,6 +130,8 @@ class ShmTransport final : public Transport {
     uint64_t seen = 0;
     std::vector<Announcement> unmatched;
     std::vector<Message*> receives;  // posted, not matched
+    std::vector<std::unique_ptr<Parked>> parked;
+    uint64_t parked_bytes = 0;
   };
   struct Incoming {
     Message* message;
@@ -127,21 +143,25 @@ class ShmTransport final : public Transport {
   explicit ShmTransport(ShmOptions options) : options_(std::move(options)) {}
   Control& own() const { return *reinterpret_cast<Control*>(control_segment_->data()); }
   void ring_sleepers();
+  void await_readers() const;
   // The address of a peer's segment in this process; nullptr: not mapped (yet), and asked for.
   const std::byte* mapped(Rank peer, SegmentId segment, uint64_t offset, uint64_t bytes);
-  bool known(Rank peer, SegmentId segment);
   void want(Peer& peer, Rank rank, SegmentId segment);
+  bool is_gone(const Peer& peer, SegmentId segment) const;
   void take_offers();
+  void forget_gone();
   // --- tables
   void write_table(const Opening& opening, uint64_t parity);
   std::span<const std::byte> table_of(Rank rank);
-  bool table_has_gone(Rank peer) const;
   bool resolve(Rank peer);
   bool find_conflict(Conflict* conflict);
   bool find_pair_conflict(Conflict* conflict);
   // --- messages
   bool take_announcements(Rank rank);
   bool match(Rank rank);
+  bool claim(Message& message);
+  void park(Rank rank);
+  bool hand_out(Peer& peer);
   bool announce(Rank rank, Message& message);
   bool send_progress(Rank rank);
   bool stage(Rank rank, Message& message);
@@ -159,6 +179,7 @@ class ShmTransport final : public Transport {
   std::vector<Peer> peers_;
   std::vector<Rank> local_;  // the others on this host, ascending
   bool all_local_ = true;
+  bool threads_ = false;  // whether some of `local_` are ranks of this process
   bool cross_process_reads_ = true;
 
   uint64_t sequence_ = 0;
@@ -173,7 +194,7 @@ class ShmTransport final : public Transport {
     Rank peer;
     SegmentId segment;
     base::Fd descriptor;
-    bool freed;
+    enum What : uint8_t { answer, freed, left } what;
   };
   std::vector<Offer> offers_;
   std::atomic<bool> has_offers_ = false;
