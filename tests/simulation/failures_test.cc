@@ -199,6 +199,32 @@ TEST(Failures, WhatAWithdrawnRankHeldNeverCounts) {
   std::printf("%llu ranks noticed\n", static_cast<unsigned long long>(result.told));
 }
 
+// A rank that dies is named by those who read its memory; the others wait, and nothing comes out wrong.
+TEST(Failures, ADeadRankIsNamed) {
+  uint64_t named = 0;
+  for (uint64_t seed = 1; seed <= 300; ++seed) {
+    Scenario scenario = make_scenario(seed);
+    if (scenario.options.size < 2) continue;
+    const Rank victim = static_cast<Rank>(seed % scenario.options.size);
+    uint64_t reads_left = 1 + seed % 5;
+    Group* the_group = nullptr;
+    scenario.options.after_read = [&](Rank, Rank owner) {
+      if (owner == victim && --reads_left == 0) the_group->network().kill(victim);
+    };
+    Group group(scenario.options, scenario.operations);
+    the_group = &group;
+    group.run();
+    EXPECT_EQ(group.wrongs(), "") << scenario.text;
+    for (Rank rank = 0; rank < group.size(); ++rank) {
+      const Driver& driver = group.driver(rank);
+      if (driver.verdict() != Verdict::lost) continue;
+      ++named;
+      EXPECT_EQ(driver.lost_rank(), victim) << scenario.text << "seed " << seed;
+    }
+  }
+  EXPECT_GT(named, 20u);
+}
+
 TEST(PlantedFaults, AWithdrawalThatIsSeenTooLate) { EXPECT_GT(withdraw(Breach::late_withdrawal, 1, 600).wrong, 0u); }
 
 }  // namespace

@@ -137,6 +137,8 @@ SimNetwork::Ending SimNetwork::run(std::span<const std::function<Turn()>> driver
 
 void SimNetwork::stop(Rank rank) { schedules_[rank].stopped = true; }
 
+void SimNetwork::kill(Rank rank) { schedules_[rank].stopped = schedules_[rank].dead = true; }
+
 void SimNetwork::delay_link(Rank from, Rank to, Nanoseconds more) {
   link_delay_[size_t{from} * options_.size + to] = more;
 }

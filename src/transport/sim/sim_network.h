@@ -68,6 +68,8 @@ class SimNetwork {
 
   // A rank gets no turns any more. Its memory stays readable.
   void stop(Rank rank);
+  // The same, and its memory is gone.
+  void kill(Rank rank);
   // Everything between these two takes so much longer from now on, in this direction.
   void delay_link(Rank from, Rank to, Nanoseconds more);
 
@@ -107,7 +109,7 @@ class SimNetwork {
   std::vector<Nanoseconds> last_visible_;  // likewise: when the latest publication becomes visible
   std::vector<uint32_t> credit_;           // likewise: messages that may still be buffered
   struct Schedule {
-    bool news = true, paused = false, stopped = false, finished = false;
+    bool news = true, paused = false, stopped = false, dead = false, finished = false;
   };
   std::vector<Schedule> schedules_;
   std::vector<Rank> runnable_;

@@ -138,6 +138,7 @@ Located SimTransport::locate(Rank rank, uint16_t member, plan::Space space, uint
     network_.violation("rank " + std::to_string(rank_) + " reads memory of rank " + std::to_string(rank) +
                        ", which has returned");
   }
+  if (!owner.readable(sequence_)) return {};
   const SpaceMemory& memory = line.members[member].spaces[index(space)];
   const uint64_t before = memory.list == nullptr ? part * memory.part_bytes + offset : 0;
   if (part >= memory.parts || before >= memory.total()) return {};
@@ -156,7 +157,14 @@ Located SimTransport::locate(Rank rank, uint16_t member, plan::Space space, uint
   return {owner.mapped_ ? data : nullptr, reinterpret_cast<uint64_t>(data), piece.bytes};
 }
 
-bool SimTransport::read(Rank, uint64_t address, std::byte* to, uint64_t bytes) {
+// What was taken back may have been freed since, or not yet.
+bool SimTransport::readable(uint64_t sequence) const {
+  if (network_.schedules_[rank_].dead) return false;
+  return withdrawn_ < sequence || network_.chance(128);
+}
+
+bool SimTransport::read(Rank rank, uint64_t address, std::byte* to, uint64_t bytes) {
+  if (!peer(rank).readable(sequence_)) return false;
   std::memcpy(to, reinterpret_cast<const std::byte*>(address), bytes);
   return true;
 }

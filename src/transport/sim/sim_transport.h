@@ -113,6 +113,7 @@ class SimTransport final : public Transport {
   bool match_one(const std::shared_ptr<Transfer>& transfer);
   void move(const std::shared_ptr<Transfer>& transfer);
   void answer(const std::shared_ptr<Transfer>& transfer);
+  bool readable(uint64_t sequence) const;
   void take_copies();
   const std::byte* seen_by_peers(const std::byte* data) const;
 
