@@ -54,4 +54,7 @@ struct Selection {
 };
 Selection select(const plan::Problem& problem, const Facts& facts);
 
+// Of the table that `select` goes by: ranks that differ in it would choose differently.
+uint64_t selection_hash();
+
 }  // namespace regroup::algorithms

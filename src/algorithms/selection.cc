@@ -6,6 +6,7 @@
 
 #include "algorithms/catalogue.h"
 #include "base/assert.h"
+#include "base/hash.h"
 
 namespace regroup::algorithms {
 namespace {
@@ -127,6 +128,16 @@ Selection select(const plan::Problem& problem, const Facts& facts) {
   }
   REGROUP_ASSERT(!"a collective that has schedules has one by messages that fits every problem and folds once");
   return {};
+}
+
+uint64_t selection_hash() {
+  uint64_t hash = 0;
+  for (const Row& row : kTable) {
+    hash = base::mix(hash, static_cast<uint64_t>(row.collective) << 8 | static_cast<uint64_t>(row.where));
+    hash = base::mix(base::hash_bytes(row.algorithm, hash), row.up_to);
+    hash = base::mix(hash, uint64_t{row.ranks.least} << 32 | row.ranks.most);
+  }
+  return hash;
 }
 
 }  // namespace regroup::algorithms

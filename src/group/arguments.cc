@@ -212,11 +212,20 @@ class Checker {
     return Status();
   }
 
+  // The side that holds a part for each rank; at other ranks than the root, only their counts.
+  Status parts_at_root(Side& side, SpaceMemory* memory, std::vector<Segment>* list) {
+    if (at_root()) return parts(side, operation_.counts, &request_.counts, memory, list);
+    request_.counts = operation_.counts;
+    return request_.counts.empty() ? Status() : check_number(request_.counts);
+  }
+
+  Status check_number(const Counts& given) const {
+    if (given.size() == context_.size) return Status();
+    return wrong(operation_, number(given.size()) + " counts are given; it takes one a rank, " + number(context_.size));
+  }
+
   Status check_counts(const Counts& given, const Side& side) {
-    if (given.size() != context_.size) {
-      return wrong(operation_,
-                   number(given.size()) + " counts are given; it takes one a rank, " + number(context_.size));
-    }
+    if (Status status = check_number(given); !status.ok()) return status;
     uint64_t sum = 0;
     for (const uint64_t count : given) {
       if (count > kMostBytes || sum + count > kMostBytes) return wrong(operation_, "the counts' sum overflows");
@@ -250,8 +259,7 @@ class Checker {
       }
     }
     for (const Segment& input : inputs) {
-      // Outputs do not overlap each other, so the last that begins before the input's end is the only one that matters
-      // … or one before it does, which then covers it; look at neighbours until one ends before the input begins.
+      // Sorted and apart from each other: of the outputs that begin before the input's end, the last one ends last.
       auto at = std::upper_bound(outputs.begin(), outputs.end(), Segment{input.data + input.bytes, 0}, by_address);
       if (at == outputs.begin()) continue;
       --at;
@@ -327,18 +335,7 @@ class Checker {
       return wrong(operation_, "only the root can work in place; others pass an input");
     if (!operation_.in_place && !input.present) return wrong(operation_, "needs an input on every rank");
     request_.counts_known = operation_.collective == Collective::gather && !operation_.counts.empty();
-    if (at_root()) {
-      if (Status status = parts(output, operation_.counts, &request_.counts, &request_.output, &request_.output_list);
-          !status.ok()) {
-        return status;
-      }
-    } else {
-      request_.counts = operation_.counts;
-      if (!request_.counts.empty() && request_.counts.size() != context_.size) {
-        return wrong(operation_, number(request_.counts.size()) + " counts are given; it takes one a rank, " +
-                                     number(context_.size));
-      }
-    }
+    if (Status status = parts_at_root(output, &request_.output, &request_.output_list); !status.ok()) return status;
     return own_part(input, output, &request_.input, request_.output);
   }
 
@@ -362,18 +359,7 @@ class Checker {
     if (at_root() && !input.present) return wrong(operation_, "needs inputs at the root");
     if (!operation_.in_place && !output.present) return wrong(operation_, "needs an output on every rank");
     request_.counts_known = operation_.collective == Collective::scatter && !operation_.counts.empty();
-    if (at_root()) {
-      if (Status status = parts(input, operation_.counts, &request_.counts, &request_.input, &request_.input_list);
-          !status.ok()) {
-        return status;
-      }
-    } else {
-      request_.counts = operation_.counts;
-      if (!request_.counts.empty() && request_.counts.size() != context_.size) {
-        return wrong(operation_, number(request_.counts.size()) + " counts are given; it takes one a rank, " +
-                                     number(context_.size));
-      }
-    }
+    if (Status status = parts_at_root(input, &request_.input, &request_.input_list); !status.ok()) return status;
     return own_part(output, input, &request_.output, request_.input);
   }
 

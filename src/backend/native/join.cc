@@ -2,16 +2,11 @@
 // How members meet: everyone tells where it is (a Contact), all connect with all, ranks of one host pass each other the
 // descriptors of their control segments, try whether they can read each other's memory, and agree on the answer.
 #include <fcntl.h>
-#include <sched.h>
-#include <sys/prctl.h>
-#include <sys/random.h>
-#include <sys/utsname.h>
 #include <unistd.h>
 
 #include <cstring>
-#include <fstream>
-#include <sstream>
 
+#include "backend/native/contact.h"
 #include "backend/native/native_backend.h"
 #include "base/hash.h"
 #include "net/address.h"
@@ -22,77 +17,7 @@ namespace regroup::backend::native {
 
 namespace {
 
-// Changes when what ranks publish to each other changes.
-constexpr int kWireVersion = 1;
 constexpr uint64_t kBell = 0;  // the id under which a bell's descriptor travels; segments count from 1
-
-struct Contact {
-  int version = kWireVersion;
-  std::string host;     // equal where ranks can share memory
-  std::string machine;  // equal where they share cores
-  int wires = 0;
-  int pid = 0;
-  uint64_t process = 0;
-  uint64_t segment = 0;  // of the control segment; 0: no shared memory
-  int bell = -1;
-  uint64_t probe = 0;       // an address of this process
-  uint64_t probe_word = 0;  // what is there
-  uint64_t nonce = 0;
-  std::string tcp;
-  std::string unix_name;
-
-  std::string to_text() const {
-    std::ostringstream text;
-    text << "regroup " << version << ' ' << host << ' ' << machine << ' ' << wires << ' ' << pid << ' ' << process
-         << ' ' << segment << ' ' << bell << ' ' << probe << ' ' << probe_word << ' ' << nonce << ' ' << tcp << ' '
-         << (unix_name.empty() ? "-" : unix_name);
-    return text.str();
-  }
-  static bool parse(const std::string& text, Contact* contact) {
-    std::istringstream in(text);
-    std::string magic;
-    in >> magic >> contact->version >> contact->host >> contact->machine >> contact->wires >> contact->pid >>
-        contact->process >> contact->segment >> contact->bell >> contact->probe >> contact->probe_word >>
-        contact->nonce >> contact->tcp >> contact->unix_name;
-    if (contact->unix_name == "-") contact->unix_name.clear();
-    return !in.fail() && magic == "regroup";
-  }
-};
-
-// The same on all ranks that can pass descriptors to each other and see each other's process ids.
-std::string host_identity(const std::string& label) {
-  std::string boot = "unknown";
-  if (std::ifstream file("/proc/sys/kernel/random/boot_id"); file) file >> boot;
-  std::string identity = boot;
-  for (const char* space : {"/proc/self/ns/net", "/proc/self/ns/pid", "/proc/self/ns/user"}) {
-    char target[128];
-    const ssize_t length = readlink(space, target, sizeof target);
-    identity += '/' + std::string(target, length > 0 ? static_cast<size_t>(length) : 0);
-  }
-  std::ostringstream text;
-  text << std::hex << base::hash_bytes(identity, base::hash_bytes(label));
-  return text.str();
-}
-
-uint64_t random_word() {
-  uint64_t word = 0;
-  while (getrandom(&word, sizeof word, 0) != sizeof word) {
-  }
-  return word;
-}
-
-// Where the kernel lets only ancestors read a process (Yama), say that peers may.
-void allow_reads_by_peers() {
-  std::ifstream file("/proc/sys/kernel/yama/ptrace_scope");
-  int scope = 0;
-  if (file >> scope && scope == 1) prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0, 0, 0);
-}
-
-unsigned cores() {
-  cpu_set_t set;
-  if (sched_getaffinity(0, sizeof set, &set) == 0) return static_cast<unsigned>(CPU_COUNT(&set));
-  return std::max(1u, std::thread::hardware_concurrency());
-}
 
 }  // namespace
 
@@ -162,6 +87,7 @@ class NativeBackend::Joining {
     mine_.host = host_identity(options_.host_label);
     mine_.machine = host_identity("");
     mine_.wires = static_cast<int>(options_.wires);
+    mine_.selection = algorithms::selection_hash();
     mine_.pid = getpid();
     mine_.process = transport::shm::process_token();
     mine_.bell = backend_->waker_.bell();
@@ -215,6 +141,9 @@ class NativeBackend::Joining {
                       who + " runs another version of regroup: wire version " + std::to_string(contact.version) +
                           ", here " + std::to_string(kWireVersion),
                       {rank});
+      }
+      if (contact.selection != mine_.selection) {
+        return Status(StatusCode::io_error, who + " would choose algorithms by another table than this rank", {rank});
       }
       if (contact.wires != mine_.wires) {
         return Status(StatusCode::invalid_argument, who + " asked for another transport than this rank", {rank});
@@ -389,7 +318,7 @@ class NativeBackend::Joining {
     backend.plans_ = PlanCache(backend.facts_);
     size_t on_this_machine = 0;
     for (const Contact& contact : contacts_) on_this_machine += contact.machine == mine_.machine;
-    backend.oversubscribed_ = on_this_machine > cores();
+    backend.oversubscribed_ = on_this_machine > usable_cores();
     backend.description_ = "native over " + std::string(backend.transport_->name());
     if (backend.shm_ != nullptr && !reads) {
       backend.description_ +=
@@ -435,58 +364,6 @@ void NativeBackend::stream_lost(Rank peer, const Status& status) {
   stream_ended_[peer] = true;
   if (status.code() == StatusCode::io_error) break_group(status, true);
   alarm_.store(true, std::memory_order_release);
-}
-
-namespace {
-
-constexpr uint64_t kContactBytes = 1024;     // of each text that is exchanged through an existing group
-constexpr uint32_t kInternalTag = 1u << 31;  // set in tags that callers cannot use
-
-}  // namespace
-
-// The members meet through messages of this group: the first one collects the texts and hands them out.
-Result<std::shared_ptr<Backend>> NativeBackend::subgroup(const std::vector<Rank>& ranks,
-                                                         std::chrono::nanoseconds timeout) {
-  NativeOptions options = options_;
-  options.size = static_cast<Rank>(ranks.size());
-  options.timeout = timeout;
-  options.rank = static_cast<Rank>(std::find(ranks.begin(), ranks.end(), facts_.rank) - ranks.begin());
-  const uint32_t tag =
-      kInternalTag | static_cast<uint32_t>(base::hash_bytes(ranks.data(), ranks.size() * sizeof(Rank)) >> 33);
-  const auto transfer = [&](Collective collective, Rank peer, std::string* text, base::Time deadline) {
-    Request request;
-    request.collective = collective;
-    request.root = peer;
-    request.tag = tag;
-    request.count = text->size();
-    request.timeout = std::max<base::Duration>(deadline - base::Clock::now(), std::chrono::milliseconds(1));
-    auto& memory = collective == Collective::send ? request.input : request.output;
-    memory = {reinterpret_cast<std::byte*>(text->data()), text->size(), nullptr, 1};
-    return run(request);
-  };
-  const Exchange exchange = [&](const std::string& mine, base::Time deadline) -> Result<std::vector<std::string>> {
-    std::string all(kContactBytes * ranks.size(), '\0');
-    std::string own = mine;
-    own.resize(kContactBytes);
-    if (options.rank == 0) {
-      all.replace(0, kContactBytes, own);
-      for (size_t i = 1; i < ranks.size(); ++i) {
-        std::string text(kContactBytes, '\0');
-        if (Status status = transfer(Collective::receive, ranks[i], &text, deadline); !status.ok()) return status;
-        all.replace(i * kContactBytes, kContactBytes, text);
-      }
-      for (size_t i = 1; i < ranks.size(); ++i) {
-        if (Status status = transfer(Collective::send, ranks[i], &all, deadline); !status.ok()) return status;
-      }
-    } else {
-      if (Status status = transfer(Collective::send, ranks[0], &own, deadline); !status.ok()) return status;
-      if (Status status = transfer(Collective::receive, ranks[0], &all, deadline); !status.ok()) return status;
-    }
-    std::vector<std::string> texts;
-    for (size_t i = 0; i < ranks.size(); ++i) texts.emplace_back(all.substr(i * kContactBytes, kContactBytes).c_str());
-    return texts;
-  };
-  return join(options, exchange);
 }
 
 }  // namespace regroup::backend::native

@@ -3,8 +3,8 @@
 // segment that peers map for reading; peers read mapped buffers directly and ordinary ones by process_vm_readv. Nobody
 // ever writes another's memory. Ranks that are threads of one process use each other's addresses as they are.
 //
-// Files: segment (memory), layout (what is published), shm_transport (arrival and one-sided reads), shm_messages
-// (messages).
+// Files: segment (memory), layout (what is published), shm_transport (arrival, reads, eager operations), shm_tables
+// (where buffers are), shm_messages (messages).
 #pragma once
 
 #include <deque>

@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: Apache-2.0
+// Tables: where a rank says its buffers are, and how peers find them there. What a peer wrote is checked against the
+// bounds of its table and of its segments.
+#include <algorithm>
+#include <cstring>
+
+#include "transport/shm/shm_transport.h"
+
+namespace regroup::transport::shm {
+
+void ShmTransport::write_table(const Opening& opening, uint64_t parity) {
+  const SegmentRegister& segments = SegmentRegister::of_process();
+  TableHead head{static_cast<uint32_t>(opening.members.size()), static_cast<uint32_t>(opening.gives.size()), 0};
+  std::vector<TableEntry> entries;
+  std::vector<ListEntry> lists;
+  for (const MemberMemory& member : opening.members) {
+    for (const SpaceMemory& space : member.spaces) {
+      TableEntry entry{0, 0, space.part_bytes, space.parts, 0};
+      if (space.list == nullptr) {
+        const auto place = segments.find(space.base, space.part_bytes * space.parts);
+        entry.segment = place.id;
+        entry.base = place.id != 0 ? place.offset : reinterpret_cast<uint64_t>(space.base);
+      } else {
+        entry.list = static_cast<uint32_t>(lists.size()) + 1;
+        for (uint32_t part = 0; part < space.parts; ++part) {
+          const Segment& piece = space.list[part];
+          const auto place = segments.find(piece.data, piece.bytes);
+          lists.push_back(
+              {place.id, place.id != 0 ? place.offset : reinterpret_cast<uint64_t>(piece.data), piece.bytes});
+        }
+      }
+      entries.push_back(entry);
+    }
+  }
+  head.lists = lists.size();
+  const uint64_t bytes = sizeof head + entries.size() * sizeof(TableEntry) + lists.size() * sizeof(ListEntry) +
+                         2 * opening.gives.size() * sizeof(uint64_t);
+  std::byte* to = own().tables[parity];
+  LineDetail& detail = own().details[parity];
+  detail.table_segment = 0;
+  detail.table_bytes = bytes;
+  if (bytes > kTableBytes) {
+    auto& segment = big_table_[parity];
+    if (segment == nullptr || segment->bytes() < bytes) {
+      auto made = OwnedSegment::create(bytes * 2);
+      // Without a table nobody can read this rank's memory: the peers wait until this rank's caller is told, at the
+      // deadline.
+      segment = made.ok() ? std::move(made).value() : nullptr;
+    }
+    to = segment != nullptr ? segment->data() : nullptr;
+    detail.table_segment = segment != nullptr ? segment->id() : ~0ull;
+  }
+  if (to == nullptr) return;
+  const auto put = [&to](const void* data, uint64_t size) {
+    if (size > 0) std::memcpy(to, data, size);
+    to += size;
+  };
+  put(&head, sizeof head);
+  put(entries.data(), entries.size() * sizeof(TableEntry));
+  put(lists.data(), lists.size() * sizeof(ListEntry));
+  put(opening.gives.data(), opening.gives.size_bytes());
+  put(opening.takes.data(), opening.takes.size_bytes());
+}
+
+std::span<const std::byte> ShmTransport::table_of(Rank rank) {
+  const Control& control = *peers_[rank].control;
+  const LineDetail& detail = control.details[sequence_ & 1];
+  const uint64_t bytes = detail.table_bytes;
+  if (detail.table_segment != 0) {
+    const std::byte* table = mapped(rank, detail.table_segment, 0, bytes);
+    return table == nullptr ? std::span<const std::byte>() : std::span(table, bytes);
+  }
+  return {control.tables[sequence_ & 1], std::min(bytes, kTableBytes)};
+}
+
+namespace {
+
+// A peer's table, with bounds checked against its size.
+struct TableView {
+  const TableHead* head = nullptr;
+  const TableEntry* entries = nullptr;
+  const ListEntry* lists = nullptr;
+  const uint64_t* gives = nullptr;
+  const uint64_t* takes = nullptr;
+
+  // False where there is no table, or not a whole one.
+  static bool open(std::span<const std::byte> table, TableView* view) {
+    const uint64_t bytes = table.size();
+    if (bytes < sizeof(TableHead)) return false;
+    view->head = reinterpret_cast<const TableHead*>(table.data());
+    const uint64_t entries = 3ull * view->head->members;
+    const uint64_t lists = view->head->lists;
+    if (lists > bytes / sizeof(ListEntry)) return false;
+    const uint64_t needed = sizeof(TableHead) + entries * sizeof(TableEntry) + lists * sizeof(ListEntry) +
+                            2ull * view->head->pairs * sizeof(uint64_t);
+    if (needed > bytes) return false;
+    view->entries = reinterpret_cast<const TableEntry*>(table.data() + sizeof(TableHead));
+    view->lists = reinterpret_cast<const ListEntry*>(view->entries + entries);
+    view->gives = reinterpret_cast<const uint64_t*>(view->lists + lists);
+    view->takes = view->gives + view->head->pairs;
+    return true;
+  }
+};
+
+}  // namespace
+
+bool ShmTransport::table_has_gone(Rank rank) const {
+  const Peer& peer = peers_[rank];
+  const SegmentId segment = peer.control->details[sequence_ & 1].table_segment;
+  uint64_t bytes = 0;
+  if (peer.in_process) return segment != 0 && SegmentRegister::of_process().address(segment, &bytes) == nullptr;
+  const auto known = peer.segments.find(segment);
+  return segment != 0 && known != peer.segments.end() && known->second == nullptr;
+}
+
+// Maps what the peer's table names; false while some of it is not here yet.
+bool ShmTransport::resolve(Rank rank) {
+  Peer& peer = peers_[rank];
+  if (peer.resolved == sequence_) return true;
+  TableView view;
+  // A table that cannot be opened is on its way, or has gone with its owner, which then needed nobody any more.
+  if (!TableView::open(table_of(rank), &view)) return table_has_gone(rank);
+  bool all = true;
+  if (!peer.in_process) {
+    for (uint32_t i = 0; i < 3 * view.head->members; ++i) {
+      const TableEntry& entry = view.entries[i];
+      if (entry.list == 0) all &= known(rank, entry.segment);
+    }
+    for (uint64_t i = 0; i < view.head->lists; ++i) {
+      const ListEntry& entry = view.lists[i];
+      all &= known(rank, entry.segment);
+    }
+  }
+  if (all) peer.resolved = sequence_;
+  return all;
+}
+
+bool ShmTransport::find_pair_conflict(Conflict* conflict) {
+  const uint64_t parity = sequence_ & 1;
+  TableView own_view;
+  if (!TableView::open(table_of(options_.rank), &own_view) || own_view.head->pairs == 0) return false;
+  std::vector<TableView> views(options_.size);
+  views[options_.rank] = own_view;
+  for (const Rank rank : local_) {
+    if (!TableView::open(table_of(rank), &views[rank]) || views[rank].head->pairs != options_.size) {
+      return false;
+    }
+  }
+  for (Rank giver = 0; giver < options_.size; ++giver) {
+    if (views[giver].head == nullptr) continue;
+    for (Rank taker = 0; taker < options_.size; ++taker) {
+      if (views[taker].head == nullptr || views[giver].gives[taker] == views[taker].takes[giver]) continue;
+      *conflict = Conflict();
+      conflict->first = giver;
+      conflict->second = taker;
+      conflict->first_signature = peers_[giver].control->details[parity].signature;
+      conflict->second_signature = peers_[taker].control->details[parity].signature;
+      conflict->differ = {giver, taker};
+      conflict->sizes = true;
+      conflict->gives = views[giver].gives[taker];
+      conflict->takes = views[taker].takes[giver];
+      return true;
+    }
+  }
+  return false;
+}
+
+Located ShmTransport::locate(Rank rank, uint16_t member, plan::Space space, uint32_t part, uint64_t offset,
+                             uint64_t bytes) {
+  TableView view;
+  if (!TableView::open(table_of(rank), &view) || member >= view.head->members) {
+    return {};
+  }
+  const TableEntry& entry = view.entries[3u * member + static_cast<uint32_t>(space)];
+  uint64_t segment = entry.segment, address = entry.base, length = 0;
+  if (entry.list == 0) {
+    const uint64_t from = part * entry.part_bytes + offset;
+    const uint64_t total = entry.part_bytes * entry.parts;
+    if (from >= total) return {};
+    address += from;
+    length = std::min(bytes, total - from);
+  } else {
+    while (part < entry.parts && offset >= view.lists[entry.list - 1 + part].bytes) {
+      offset -= view.lists[entry.list - 1 + part].bytes;
+      ++part;
+    }
+    if (part >= entry.parts || entry.list - 1 + part >= view.head->lists) return {};
+    const ListEntry& piece = view.lists[entry.list - 1 + part];
+    segment = piece.segment;
+    address = piece.base + offset;
+    length = std::min(bytes, piece.bytes - offset);
+  }
+  Located located{nullptr, address, length};
+  if (segment != 0) {
+    located.mapped = mapped(rank, segment, address, length);
+    if (located.mapped == nullptr) return {};
+  } else if (peers_[rank].in_process) {
+    located.mapped = reinterpret_cast<const std::byte*>(address);
+  }
+  return located;
+}
+
+}  // namespace regroup::transport::shm
