@@ -43,14 +43,15 @@ Status bad_variable(const char* name, const char* value, const char* taken) {
   return Status(StatusCode::invalid_argument, std::string(name) + " is \"" + value + "\"; it takes " + taken);
 }
 
-// A rank or size from the first of the two variables that is set.
-Status read_number(const char* name, const char* fallback, std::optional<Rank>* out) {
+// A rank or size (`what`) from the first of the two variables that is set.
+Status read_number(const std::string& what, const char* name, const char* fallback, std::optional<Rank>* out) {
   if (out->has_value()) return Status();
   const char* used = variable(name) != nullptr ? name : fallback;
   const char* value = variable(used);
   if (value == nullptr) {
-    return Status(StatusCode::invalid_argument, std::string("joining: neither an argument nor ") + name + " or " +
-                                                    fallback + " in the environment says it");
+    return Status(StatusCode::invalid_argument, "joining: the " + what + " is not known: pass JoinOptions::" + what +
+                                                    ", or set " + name + " or " + fallback +
+                                                    " in the environment, as `regroup run` does");
   }
   Rank number = 0;
   const auto [end, error] = std::from_chars(value, value + std::strlen(value), number);
@@ -83,8 +84,8 @@ Status read_timeout(std::optional<std::chrono::nanoseconds>* out) {
 Status complete(JoinOptions* options) {
   warn_about_unknown_variables();
   if (Status status = read_timeout(&options->timeout); !status.ok()) return status;
-  if (Status status = read_number("REGROUP_RANK", "RANK", &options->rank); !status.ok()) return status;
-  if (Status status = read_number("REGROUP_SIZE", "WORLD_SIZE", &options->size); !status.ok()) return status;
+  if (Status status = read_number("rank", "REGROUP_RANK", "RANK", &options->rank); !status.ok()) return status;
+  if (Status status = read_number("size", "REGROUP_SIZE", "WORLD_SIZE", &options->size); !status.ok()) return status;
   if (*options->size == 0)
     return Status(StatusCode::invalid_argument, "joining: the size is 0; a group has at least one rank");
   if (*options->rank >= *options->size) {

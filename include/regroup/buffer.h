@@ -157,6 +157,12 @@ std::vector<B> list_of(R&& range) {
   for (auto&& entry : range) list.emplace_back(entry);
   return list;
 }
+
+template <typename R, typename B>
+concept NoBuffer = !std::convertible_to<R, B> && !ListOf<std::remove_reference_t<R>&, B>;
+
+template <typename>
+inline constexpr bool kNever = false;  // until it is asked for
 }  // namespace detail
 
 // What an operation reads: a buffer, or a list of buffers (vector<vector<float>>, vector<ConstBuffer>, …).
@@ -168,6 +174,15 @@ From from(const R& list) {
 template <Element T>
 From from(const T* data, uint64_t count) {
   return From(ConstBuffer(data, TypeOf<T>::value, count));
+}
+template <detail::NoBuffer<ConstBuffer> R>
+From from(const R&) {
+  static_assert(
+      detail::kNever<R>,
+      "from() takes a contiguous range (vector, span, array) whose elements have a DataType, a ConstBuffer, a "
+      "list of those, or a pointer and a count. vector<bool>, char, std::byte and long long have no DataType: "
+      "name one, ConstBuffer{data, type, count}.");
+  return {};
 }
 
 // What an operation writes.
@@ -181,6 +196,15 @@ template <Element T>
 Into into(T* data, uint64_t count) {
   return Into(Buffer(data, TypeOf<T>::value, count));
 }
+template <detail::NoBuffer<Buffer> R>
+Into into(R&&) {
+  static_assert(
+      detail::kNever<R>,
+      "into() takes a contiguous range (vector, span, array) of writable elements that have a DataType, a "
+      "Buffer, a list of those, or a pointer and a count. vector<bool>, char, std::byte and long long have no "
+      "DataType: name one, Buffer{data, type, count}.");
+  return {};
+}
 
 // What an operation reads and then overwrites.
 inline InPlace in_place(const Buffer& buffer) { return InPlace(buffer); }
@@ -192,6 +216,15 @@ InPlace in_place(R&& list) {
 template <Element T>
 InPlace in_place(T* data, uint64_t count) {
   return InPlace(Buffer(data, TypeOf<T>::value, count));
+}
+template <detail::NoBuffer<Buffer> R>
+InPlace in_place(R&&) {
+  static_assert(
+      detail::kNever<R>,
+      "in_place() takes a contiguous range (vector, span, array) of writable elements that have a DataType, a "
+      "Buffer, a list of those, or a pointer and a count. vector<bool>, char, std::byte and long long have no "
+      "DataType: name one, Buffer{data, type, count}.");
+  return {};
 }
 
 }  // namespace regroup

@@ -115,7 +115,8 @@ Operation receive(Into buffer, Rank from, uint32_t tag = 0, CallOptions options 
 Operation receive_any(Into buffer, Rank* source, uint32_t tag = 0, CallOptions options = {});
 
 // All members at once, as one operation: collectives are fused into one plan, sends and receives run beside them.
-// All-or-nothing checks: a wrong member refuses the whole batch. The members' own options are not looked at.
+// All-or-nothing checks: a wrong member refuses the whole batch, and so does memory that one member writes and another
+// reads or writes. The members' own options are not looked at.
 Operation batch(std::vector<Operation> members, CallOptions options = {});
 
 }  // namespace regroup

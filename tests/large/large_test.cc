@@ -3,10 +3,12 @@
 // bytes can take between two processes. Slow, and of up to 14 GiB of memory: run apart, one test at a time.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <cstring>
 #include <fstream>
+#include <functional>
 #include <memory>
 #include <string>
 
