@@ -61,6 +61,9 @@ bool NativeBackend::advance_collective() {
 Status NativeBackend::activate(Job& job) {
   const Request& request = job.request();
   begun_ = job.sequence_;
+  // Who has left before this operation will not come; the alarm has perhaps been attended to when there was nothing to
+  // end.
+  if (some_left_.load(std::memory_order_acquire)) alarm_.store(true, std::memory_order_release);
   job.signature_ = begun_signature_ = signature_of(request);
   if (!all_local_) {
     attendance_.began(job.sequence_, job.signature_);

@@ -179,6 +179,7 @@ class NativeBackend final : public Backend {
   std::atomic<bool> has_incoming_ = false;
   std::atomic<bool> alarm_ = false;           // broken_, notices_ or left_ changed
   std::atomic<bool> states_changed_ = false;  // `attendance_` has heard something
+  std::atomic<bool> some_left_ = false;       // `left_` has an entry: operations that begin have to look
   std::atomic<uint32_t> waiters_ = 0;         // threads that want to drive
   std::atomic<uint64_t> finished_ = 0;        // sequence of the last collective that ended here
   bool driving_ = false;

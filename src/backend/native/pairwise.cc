@@ -37,6 +37,7 @@ void NativeBackend::post(Job& job, Rank peer) {
   message.single = memory.part(0);
   message.segments = {&message.single, message.bytes > 0 ? 1u : 0u};
   job.posted_ = true;
+  if (some_left_.load(std::memory_order_acquire)) alarm_.store(true, std::memory_order_release);
   if (peer == facts_.rank) return;  // matched here
   if (sending) {
     transport_->post_send(message);

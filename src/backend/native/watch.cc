@@ -164,6 +164,7 @@ void NativeBackend::closed(Rank peer, bool orderly) {
   std::lock_guard lock(mutex_);
   const auto last = attendance_.of(peer);
   left_[peer] = last.has_value() ? last->sequence : 0;
+  some_left_.store(true, std::memory_order_release);
   alarm_.store(true, std::memory_order_release);
   waker_.ring();
 }
