@@ -106,7 +106,7 @@ bool ShmTransport::probe(Rank rank, uint64_t address, uint64_t expected) const {
 void ShmTransport::offer(Rank peer, SegmentId segment, bool exists, base::Fd descriptor) {
   {
     std::lock_guard lock(offers_mutex_);
-    offers_.push_back({peer, segment, std::move(descriptor), exists ? Offer::answer : Offer::freed});
+    offers_.push_back({peer, segment, std::move(descriptor), exists ? Offer::What::answer : Offer::What::freed});
   }
   has_offers_.store(true, std::memory_order_release);
   options_.waker->ring();
@@ -114,13 +114,13 @@ void ShmTransport::offer(Rank peer, SegmentId segment, bool exists, base::Fd des
 
 void ShmTransport::freed(Rank peer, SegmentId segment) {
   std::lock_guard lock(offers_mutex_);
-  offers_.push_back({peer, segment, base::Fd(), Offer::freed});
+  offers_.push_back({peer, segment, base::Fd(), Offer::What::freed});
   has_offers_.store(true, std::memory_order_release);
 }
 
 void ShmTransport::left(Rank peer) {
   std::lock_guard lock(offers_mutex_);
-  offers_.push_back({peer, 0, base::Fd(), Offer::left});
+  offers_.push_back({peer, 0, base::Fd(), Offer::What::left});
   has_offers_.store(true, std::memory_order_release);
 }
 
@@ -135,9 +135,9 @@ void ShmTransport::take_offers() {
   for (Offer& offer : offers) {
     Peer& peer = peers_[offer.peer];
     std::erase(peer.wanted, offer.segment);
-    if (offer.what == Offer::left) {
+    if (offer.what == Offer::What::left) {
       peer.left = true;
-    } else if (offer.what == Offer::answer) {
+    } else if (offer.what == Offer::What::answer) {
       if (!offer.descriptor.valid()) continue;
       auto mapping = MappedSegment::map(offer.descriptor);
       if (mapping.ok()) peer.segments[offer.segment] = std::move(mapping).value();

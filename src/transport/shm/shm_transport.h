@@ -194,7 +194,7 @@ class ShmTransport final : public Transport {
     Rank peer;
     SegmentId segment;
     base::Fd descriptor;
-    enum What : uint8_t { answer, freed, left } what;
+    enum class What : uint8_t { answer, freed, left } what;
   };
   std::vector<Offer> offers_;
   std::atomic<bool> has_offers_ = false;
