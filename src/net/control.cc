@@ -111,7 +111,7 @@ struct Connection {
 // What the service thread and the owner share; outlives the Control where a callback destroys it.
 class Channel final : public Service::Source {
  public:
-  Channel(Rank rank, std::vector<base::Fd> connections);
+  explicit Channel(std::vector<base::Fd> connections);
 
   Status start(const std::shared_ptr<Service>& service, const std::shared_ptr<Channel>& self);
   void start_failed();
@@ -130,7 +130,6 @@ class Channel final : public Service::Source {
   void take_descriptors(Connection& from, msghdr& message);
   void end(Rank peer, bool orderly);
 
-  const Rank rank_;
   const uint64_t generation_ = base::fork_generation();
   std::mutex mutex_;
   std::vector<Connection> connections_;
@@ -140,7 +139,7 @@ class Channel final : public Service::Source {
   Control::Closed closed_;
 };
 
-Channel::Channel(Rank rank, std::vector<base::Fd> connections) : rank_(rank), connections_(connections.size()) {
+Channel::Channel(std::vector<base::Fd> connections) : connections_(connections.size()) {
   for (Rank peer = 0; peer < connections.size(); ++peer) {
     if (!connections[peer].valid()) continue;
     Connection& made = connections_[peer];
@@ -381,8 +380,8 @@ void Channel::say_farewell(base::Time deadline) {
 
 class ControlImpl final : public Control {
  public:
-  ControlImpl(Rank rank, std::vector<base::Fd> connections)
-      : channel_(std::make_shared<Channel>(rank, std::move(connections))) {}
+  explicit ControlImpl(std::vector<base::Fd> connections)
+      : channel_(std::make_shared<Channel>(std::move(connections))) {}
 
   ~ControlImpl() override {
     if (generation_ != base::fork_generation()) return;  // the connections are the parent's, and closed here
@@ -429,7 +428,7 @@ class ControlImpl final : public Control {
 
 std::unique_ptr<Control> make_control(Rank rank, std::vector<base::Fd> connections) {
   REGROUP_ASSERT(rank < connections.size());
-  return std::make_unique<ControlImpl>(rank, std::move(connections));
+  return std::make_unique<ControlImpl>(std::move(connections));
 }
 
 }  // namespace regroup::net
