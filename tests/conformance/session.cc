@@ -42,7 +42,7 @@ struct Cell {
 }  // namespace
 
 // Mapped by parent and children; zeroed pages are its first state. Cells follow, item by item, a rank each.
-struct Session::Shared {
+struct alignas(16) Session::Shared {
   std::atomic<uint32_t> notes;
   std::atomic<uint32_t> begun[kMostRanks];     // items begun
   std::atomic<uint32_t> finished[kMostRanks];  // items finished
