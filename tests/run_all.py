@@ -266,14 +266,13 @@ def run_release(suite):
 
 def run_sanitized(suite, preset):
     has_tool = (ROOT / "tools" / "regroup" / "CMakeLists.txt").exists()
-    if not build(suite, preset, ["unit_tests"] + (["bin/regroup"] if has_tool and preset == "tsan" else [])):
+    if not build(suite, preset, ["unit_tests"] + (["bin/regroup"] if has_tool else [])):
         suite.did_not_run(preset, "it could not be built")
         return
     run_googletest(suite, f"{preset} unit_tests", preset, BUILD / preset / "bin" / "unit_tests", 600)
-    # Under asan the suite takes minutes: it is for `./dev build asan` and a run by hand.
-    if has_tool and preset == "tsan":
+    if has_tool:
         run_tool(suite, f"{preset} conformance", preset, ["conformance", "-n", "1-3"], 600)
-    elif not has_tool:
+    else:
         suite.did_not_run(f"{preset} conformance", "this tree has no command line tool")
 
 

@@ -27,7 +27,7 @@ inline uint64_t hash_bytes(const void* data, size_t bytes, uint64_t seed = 0) {
     state = mix(state, word);
   }
   uint64_t tail = 0;
-  std::memcpy(&tail, at, bytes);
+  if (bytes > 0) std::memcpy(&tail, at, bytes);  // `data` may be null where there is nothing
   return mix(state, tail);
 }
 

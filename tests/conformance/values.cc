@@ -16,6 +16,7 @@ namespace regroup::conformance {
 namespace {
 
 __extension__ typedef __int128 Int128;
+__extension__ typedef unsigned __int128 UInt128;
 
 constexpr uint64_t scramble(uint64_t x) {
   x += 0x9e3779b97f4a7c15ull;
@@ -203,6 +204,8 @@ Wide combine(ReduceOp::Kind kind, Wide a, Wide b) {
     case ReduceOp::Kind::product:
       if constexpr (std::is_same_v<Wide, bool>)
         return a && b;
+      else if constexpr (std::is_same_v<Wide, Int128>)
+        return static_cast<Int128>(static_cast<UInt128>(a) * static_cast<UInt128>(b));  // wraps around
       else
         return a * b;
     case ReduceOp::Kind::minimum:
