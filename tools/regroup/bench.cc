@@ -11,13 +11,14 @@ namespace regroup::tool {
 
 namespace {
 
+constexpr std::string_view kUs = "regroup";
+
 struct Options {
   Measurement what;
   uint64_t bytes = 1 << 20;
   bool sweep = false;
   std::string backend = "native";
   std::string memory = "ordinary";
-  std::vector<std::string> against;
   bool profile = false;
   bool json = false;
 };
@@ -32,45 +33,47 @@ std::vector<uint64_t> swept_sizes() {
 
 double algbw(uint64_t bytes, double us) { return us > 0 ? static_cast<double>(bytes) / us / 1e3 : 0; }
 
-Json describe(const Options& options, uint64_t bytes) {
-  const Call& call = options.what.call;
-  Json object;
-  object["collective"] = name(call.collective);
-  object["ranks"] = call.ranks;
-  object["bytes"] = bytes;
-  object["dtype"] = name(call.type);
-  object["op"] = name(options.what.op.kind);
-  return object;
-}
-
-Json phases_of(const SizeResult& result) {
+Json phases_of(const Measured& measured) {
   Json phases = Json::array();
-  for (const Phase& phase : result.phases) {
+  for (const contest::Phase& phase : measured.phases) {
     if (phase.calls > 0) phases.push_back({{"name", phase.name}, {"total_us", phase.us}, {"calls", phase.calls}});
   }
   return phases;
 }
 
 void print_as_json(const Options& options, const Measured& measured) {
-  const SizeResult& times = *measured.times;
-  Json object = describe(options, measured.bytes);
-  object["contender"] = "regroup";
-  object["version"] = REGROUP_VERSION;
-  object["backend"] = options.backend;
-  object["transport"] = options.what.call.transport;
-  object["memory"] = options.memory;
-  object["algorithm"] = measured.algorithm;
+  const Call& call = options.what.call;
+  const bool ours = measured.contender == kUs;
+  Json object;
+  object["collective"] = name(call.collective);
+  object["ranks"] = call.ranks;
+  object["bytes"] = measured.bytes;
+  object["dtype"] = name(call.type);
+  object["op"] = name(options.what.op.kind);
+  object["contender"] = measured.contender;
+  if (!measured.reason.empty()) {
+    object["reason"] = measured.reason;
+    print_json(object);
+    return;
+  }
+  object["version"] = measured.version;
+  object["backend"] = ours ? options.backend : measured.contender;
+  object["transport"] = ours ? Json(call.transport) : Json();
+  object["memory"] = ours ? options.memory : "ordinary";
+  object["algorithm"] = ours ? Json(measured.algorithm) : Json();
   object["in_place"] = options.what.in_place;
-  object["iterations"] = times.iterations;
-  object["p50_us"] = times.p50_us;
-  object["min_us"] = times.min_us;
-  object["p99_us"] = times.p99_us;
-  object["algbw_gb_per_s"] = algbw(measured.bytes, times.p50_us);
-  object["busbw_gb_per_s"] =
-      algbw(measured.bytes, times.p50_us) * bus_factor(options.what.call.collective, options.what.call.ranks);
+  object["iterations"] = measured.iterations;
+  object["p50_us"] = measured.p50_us;
+  object["min_us"] = measured.min_us;
+  object["p99_us"] = measured.p99_us;
+  object["algbw_gb_per_s"] = algbw(measured.bytes, measured.p50_us);
+  object["busbw_gb_per_s"] = algbw(measured.bytes, measured.p50_us) * bus_factor(call.collective, call.ranks);
   object["equal"] = measured.equal ? Json(*measured.equal) : Json();
-  object["floor_us"] = times.floor_us > 0 ? Json(times.floor_us) : Json();
-  if (options.profile) object["profile"] = phases_of(times);
+  if (ours)
+    object["floor_us"] = measured.floor_us > 0 ? Json(measured.floor_us) : Json();
+  else
+    object["ratio"] = measured.ratio;
+  if (options.profile && ours) object["profile"] = phases_of(measured);
   print_json(object);
 }
 
@@ -78,34 +81,26 @@ void print_heading(const Options& options) {
   const Call& call = options.what.call;
   print("{} among {} ranks, {} by {}, {} memory{}, transport {}\n", name(call.collective), call.ranks, name(call.type),
         name(options.what.op.kind), options.memory, options.what.in_place ? " (in place)" : "", call.transport);
-  print("{:>10} {:>18} {:>6} {:>12} {:>12} {:>12} {:>9} {:>9} {:>12} {:>6}\n", "bytes", "algorithm", "calls", "p50",
-        "min", "p99", "algbw", "busbw", "floor", "equal");
+  print("{:>10} {:>18} {:>6} {:>12} {:>12} {:>12} {:>9} {:>9} {:>12} {:>6}\n", "bytes",
+        options.what.against.empty() ? "algorithm" : "contender", "calls", "p50", "min", "p99", "algbw", "busbw",
+        options.what.against.empty() ? "floor" : "floor, ratio", "equal");
 }
 
 void print_line(const Options& options, const Measured& measured) {
-  const SizeResult& times = *measured.times;
-  const double rate = algbw(measured.bytes, times.p50_us);
+  const bool ours = measured.contender == kUs;
+  if (!measured.reason.empty()) {
+    print("{:>10} {:>18} did not run: {}\n", human_bytes(measured.bytes), measured.contender, measured.reason);
+    return;
+  }
+  const double rate = algbw(measured.bytes, measured.p50_us);
+  const std::string floor = measured.floor_us > 0 ? human_us(measured.floor_us) : "-";
   print("{:>10} {:>18} {:>6} {:>12} {:>12} {:>12} {:>9.2f} {:>9.2f} {:>12} {:>6}\n", human_bytes(measured.bytes),
-        measured.algorithm, times.iterations, human_us(times.p50_us), human_us(times.min_us), human_us(times.p99_us),
-        rate, rate * bus_factor(options.what.call.collective, options.what.call.ranks),
-        times.floor_us > 0 ? human_us(times.floor_us) : "-",
+        ours && options.what.against.empty() ? measured.algorithm : measured.contender, measured.iterations,
+        human_us(measured.p50_us), human_us(measured.min_us), human_us(measured.p99_us), rate,
+        rate * bus_factor(options.what.call.collective, options.what.call.ranks),
+        ours ? floor : fmt::format("{:.2f}x", measured.ratio),
         measured.equal ? (*measured.equal ? "true" : "false") : "-");
   std::fflush(stdout);
-}
-
-// Peers whose drivers are not there: said, not left out.
-void report_absent(const Options& options) {
-  for (const std::string& contender : options.against) {
-    const std::string reason = "no driver for " + contender + " is installed";
-    note("regroup bench: {}\n", reason);
-    if (!options.json) continue;
-    for (const uint64_t bytes : options.what.sizes) {
-      Json object = describe(options, bytes);
-      object["contender"] = contender;
-      object["reason"] = reason;
-      print_json(object);
-    }
-  }
 }
 
 int run_bench(Options& options) {
@@ -134,7 +129,7 @@ int run_bench(Options& options) {
           print_as_json(options, measured);
         else
           print_line(options, measured);
-        if (options.profile && !options.json) print_profile(*measured.times);
+        if (options.profile && !options.json && measured.contender == kUs) print_profile(measured);
       },
       [&](uint64_t done, uint64_t planned) { bar.update(done, planned); });
   bar.clear();
@@ -142,7 +137,6 @@ int run_bench(Options& options) {
     note("regroup bench: {}\n", problem);
     return kFailed;
   }
-  report_absent(options);
   if (!all_equal) note("regroup bench: outputs are wrong\n");
   return all_equal ? kWorked : kFailed;
 }
@@ -155,12 +149,12 @@ void add_bench(CLI::App& app, int* status) {
   Measurement& what = options.what;
   what.call.ranks = 4;
   add_collective(*verb, &what.call.collective);
-  add_count(*verb, "-n,--ranks", &what.call.ranks, 1, kMostRanks, "how many ranks (4)");
+  add_count(*verb, "-n,--ranks", &what.call.ranks, 1, contest::kMostRanks, "how many ranks (4)");
   CLI::Option* bytes = add_size(*verb, "--bytes", &options.bytes, "of a rank's larger side (1M)");
   verb->add_flag("--sweep", options.sweep, "sizes from 8 B to 64 MB")->excludes(bytes);
   add_type(*verb, &what.call.type);
   add_op(*verb, &what.op);
-  add_count(*verb, "--root", &what.call.root, 0, kMostRanks - 1, "the root, where there is one (0)");
+  add_count(*verb, "--root", &what.call.root, 0, contest::kMostRanks - 1, "the root, where there is one (0)");
   add_choice(*verb, "--backend", &options.backend, {"native"}, "which backend (native)");
   add_choice(*verb, "--transport", &what.call.transport, {"auto", "shm", "tcp"}, "auto, shm or tcp (auto)");
   add_choice(*verb, "--memory", &options.memory, {"ordinary", "mapped"},
@@ -168,9 +162,11 @@ void add_bench(CLI::App& app, int* status) {
   verb->add_option("--algorithm", what.algorithm, "by name (the library's choice)");
   verb->add_flag("--reproducible", what.call.reproducible, "fold in rank order");
   verb->add_flag("--in-place", what.in_place, "the in-place form");
-  add_list(*verb, "--against", &options.against, {"openmpi", "mpich", "gloo"}, "peers that take turns with regroup");
-  add_count(*verb, "--iterations", &what.iterations, 1, kMostIterations, "calls (as many as fit a second, at least 5)");
-  add_count(*verb, "--warmup", &what.warmup, 1, kMostIterations, "calls before them");
+  add_list(*verb, "--against", &what.against, {"openmpi", "mpich", "gloo", "torch"},
+           "peers that take turns with regroup");
+  add_count(*verb, "--iterations", &what.iterations, 1, contest::kMostIterations,
+            "calls (as many as fit a second, at least 5)");
+  add_count(*verb, "--warmup", &what.warmup, 1, contest::kMostIterations, "calls before them");
   verb->add_flag("--check", what.check, "compare every output element after every call");
   verb->add_flag("--profile", options.profile, "show where rank 0's time went");
   verb->add_flag("--json", options.json, "one JSON object for each contender and size");

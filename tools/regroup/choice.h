@@ -9,10 +9,13 @@
 #include <vector>
 
 #include "algorithms/catalogue.h"
+#include "contest/board.h"
 #include "plan/cost.h"
 #include "plan/problem.h"
 
 namespace regroup::tool {
+
+using contest::has_parts;
 
 struct Call {
   Collective collective = Collective::barrier;
@@ -30,11 +33,6 @@ struct Call {
 uint64_t elements_of(const Call& call);
 // What that comes to: bytes of the larger side.
 uint64_t bytes_of(const Call& call);
-constexpr bool has_parts(Collective c) {
-  return c == Collective::gather || c == Collective::all_gather || c == Collective::scatter ||
-         c == Collective::reduce_scatter || c == Collective::all_to_all;
-}
-
 plan::Problem problem_of(const Call& call, Rank rank);
 algorithms::Facts facts_of(const Call& call);
 std::vector<plan::Schedule> schedules_of(const algorithms::Algorithm& algorithm, const Call& call);

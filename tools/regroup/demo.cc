@@ -55,11 +55,11 @@ Outcome try_one(const Options& options, const Contender& contender) {
       what,
       [&](const Measured& measured) {
         bar.clear();
-        outcome.p50_us = measured.times->p50_us;
-        outcome.floor_us = measured.times->floor_us;
+        outcome.p50_us = measured.p50_us;
+        outcome.floor_us = measured.floor_us;
         outcome.equal = measured.equal.value_or(false);
         outcome.bytes = measured.bytes;
-        if (!options.json) print_profile(*measured.times);
+        if (!options.json) print_profile(measured);
       },
       [&](uint64_t done, uint64_t planned) { bar.update(done, planned); });
   return outcome;

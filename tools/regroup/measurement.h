@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Measures a collective over forked, pinned ranks. Every iteration: inputs are written anew, all ranks meet, each times
-// its call, and the slowest rank's time counts. The floor is measured in the same rounds.
+// A contest: regroup, alone or against peers, each by processes of its own, one rank pinned to a core in turn. For each
+// size the contenders take turns, round by round; while one is measured, the others sleep. Before each call its inputs
+// are written anew and its ranks meet; each times its call, and the slowest rank's time counts. The floor takes turns,
+// too.
 #pragma once
 
 #include <cstdint>
@@ -9,8 +11,8 @@
 #include <string>
 #include <vector>
 
-#include "board.h"
 #include "choice.h"
+#include "contest/board.h"
 
 namespace regroup::tool {
 
@@ -22,20 +24,31 @@ struct Measurement {
   bool in_place = false;
   bool check = false;  // every output element, after every call
   bool floor = true;
-  std::string algorithm;    // empty: the library's choice
-  uint32_t iterations = 0;  // 0: as many as half a second or so allows, at least 5
-  uint32_t warmup = 0;      // 0: some
-  double seconds = 0.7;     // to spend on a size, where `iterations` leaves it open
+  std::string algorithm;             // empty: the library's choice
+  std::vector<std::string> against;  // peers, by name
+  uint32_t iterations = 0;           // 0: as many as `seconds` allows, at least a few
+  uint32_t warmup = 0;               // 0: some
+  double seconds = 0.7;              // to spend on a contender and a size, where `iterations` leaves it open
 };
 
+// One contender at one size.
 struct Measured {
   uint64_t bytes = 0;
-  std::string algorithm;
-  const SizeResult* times = nullptr;
+  std::string contender;  // "regroup", or a peer's name
+  std::string reason;     // why it could not be measured; then nothing else is set. Empty: it was
+  std::string version;
+  std::string algorithm;  // regroup's
+  uint32_t iterations = 0;
+  double p50_us = 0, min_us = 0, p99_us = 0;
+  double floor_us = 0;  // regroup's; 0: none
+  double ratio = 0;     // a peer's: its p50 ÷ regroup's, the median over the rounds; 0: none
   std::optional<bool> equal;
+  double whole_us = 0;  // regroup's: rank 0's time for all measured calls, and where it went
+  std::vector<contest::Phase> phases;
 };
 
-// Calls `result` for each size as it is done. Returns a problem for people; empty if there is none.
+// Calls `result` for each size and contender as it is done, regroup first. Returns a problem of regroup's or of the
+// machine's for people; empty if there is none. A peer's problem is its `reason`.
 std::string measure(const Measurement& what, const std::function<void(const Measured&)>& result,
                     const std::function<void(uint64_t, uint64_t)>& progress);
 

@@ -25,21 +25,22 @@ std::string human_us(double us) {
   return fmt::format("{:.3f} s", us / 1e6);
 }
 
-void print_profile(const SizeResult& result) {
-  std::vector<Phase> phases;
+void print_profile(const Measured& measured) {
+  std::vector<contest::Phase> phases;
   double inside = 0;
-  for (const Phase& phase : result.phases) {
+  for (const contest::Phase& phase : measured.phases) {
     if (phase.calls == 0) continue;
     phases.push_back(phase);
     inside += phase.us;
   }
-  std::sort(phases.begin(), phases.end(), [](const Phase& a, const Phase& b) { return a.us > b.us; });
+  std::sort(phases.begin(), phases.end(), [](const contest::Phase& a, const contest::Phase& b) { return a.us > b.us; });
   const std::string line(90, '-');
   print("{}\n{:<24} {:>9} {:>11} {:>9} {:>11} {:>11} {:>8}\n{}\n", line, "Name", "Self %", "Self", "Total %", "Total",
         "Average", "Calls", line);
-  print_row("iteration", std::max(0.0, result.whole_us - inside), result.whole_us, result.iterations, result.whole_us);
-  for (const Phase& phase : phases)
-    print_row(std::string("  ") + phase.name, phase.us, phase.us, phase.calls, result.whole_us);
+  print_row("iteration", std::max(0.0, measured.whole_us - inside), measured.whole_us, measured.iterations,
+            measured.whole_us);
+  for (const contest::Phase& phase : phases)
+    print_row(std::string("  ") + phase.name, phase.us, phase.us, phase.calls, measured.whole_us);
   print("{}\n", line);
 }
 

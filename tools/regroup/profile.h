@@ -2,12 +2,12 @@
 // The profile of a measurement: where rank 0's time went.
 #pragma once
 
-#include "board.h"
+#include "measurement.h"
 
 namespace regroup::tool {
 
 // A table: name, self %, self, total %, total, average, calls.
-void print_profile(const SizeResult& result);
+void print_profile(const Measured& measured);
 
 // "1.23 ms", "4.5 us", "2.1 s".
 std::string human_us(double us);

@@ -225,9 +225,11 @@ bool ShmTransport::stage(Rank rank, Message& message) {
     const uint64_t take = std::min(kChunk, message.bytes - message.moved);
     gather(message, message.moved, area + put % kChunks * kChunk, take);
     message.moved += take;
-    // The segment's id is told with the first piece: before, it need not exist.
-    slot.segment = staging_->id();
-    slot.base = uint64_t{rank} * kChunks * kChunk;
+    if (put == 0) {
+      // Told with the first piece: before, the segment need not exist; from then on the receiver reads them.
+      slot.segment = staging_->id();
+      slot.base = uint64_t{rank} * kChunks * kChunk;
+    }
     slot.chunks.store(++put, std::memory_order_release);
     moved = true;
   }

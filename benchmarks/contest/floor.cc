@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "floor.h"
+#include "contest/floor.h"
 
 #include <arpa/inet.h>
 #include <fcntl.h>
@@ -14,7 +14,7 @@
 
 #include "reduce/copy.h"
 
-namespace regroup::tool {
+namespace regroup::contest {
 
 namespace {
 
@@ -143,4 +143,4 @@ bool SocketRing::exchange(std::byte* buffer, uint64_t buffer_bytes, uint64_t byt
   return true;
 }
 
-}  // namespace regroup::tool
+}  // namespace regroup::contest

@@ -11,7 +11,7 @@
 #include "base/fd.h"
 #include "regroup/types.h"
 
-namespace regroup::tool {
+namespace regroup::contest {
 
 // Bytes that a rank must at least write to memory, for `bytes` of its larger side. all_to_all, all_gather, broadcast:
 // its whole output, for nothing else puts it there. all_reduce: 2(P−1)/P of the vector, as any algorithm that shares
@@ -52,4 +52,4 @@ class SocketRing {
   base::Fd right_, left_;
 };
 
-}  // namespace regroup::tool
+}  // namespace regroup::contest
