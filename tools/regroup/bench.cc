@@ -162,8 +162,8 @@ void add_bench(CLI::App& app, int* status) {
   verb->add_option("--algorithm", what.algorithm, "by name (the library's choice)");
   verb->add_flag("--reproducible", what.call.reproducible, "fold in rank order");
   verb->add_flag("--in-place", what.in_place, "the in-place form");
-  add_list(*verb, "--against", &what.against, {"openmpi", "mpich", "gloo", "torch"},
-           "peers that take turns with regroup");
+  add_list(*verb, "--against", &what.against, {"openmpi", "mpich", "gloo", "torch", "bare"},
+           "peers that take turns with regroup; bare: written by hand, without checks, to see what the machine allows");
   add_count(*verb, "--iterations", &what.iterations, 1, contest::kMostIterations,
             "calls (as many as fit a second, at least 5)");
   add_count(*verb, "--warmup", &what.warmup, 1, contest::kMostIterations, "calls before them");

@@ -12,6 +12,7 @@
 #include <filesystem>
 #include <memory>
 
+#include "bare_contender.h"
 #include "contest/floor.h"
 #include "crew.h"
 #include "process_tree.h"
@@ -28,6 +29,7 @@ using contest::sleep_on;
 using contest::wake_all;
 using Steady = std::chrono::steady_clock;
 
+constexpr std::string_view kBare = "bare";
 constexpr uint32_t kRounds = 5;
 constexpr uint32_t kLeastIterations = 3;  // in a round, where they are not given
 constexpr auto kLook = std::chrono::milliseconds(20);
@@ -144,6 +146,7 @@ class Contest {
 
   void start_peer(const std::string& name) {
     Contestant& peer = add(name);
+    if (name == kBare) return start_bare(peer);
     const std::filesystem::path launcher = launcher_of(name);
     if (!std::filesystem::exists(launcher)) {
       peer.problem = "its driver is not built (./dev peers installs peers and builds their drivers)";
@@ -151,6 +154,16 @@ class Contest {
                                  folder_.path())) {
       peer.problem = "cannot start its launcher";
     }
+  }
+
+  void start_bare(Contestant& peer) {
+    bare_.emplace(board_->task);
+    const uint32_t side = static_cast<uint32_t>(contestants_.size() - 1);
+    const bool started = bare_->made() && peer.crew.fork_ranks(ranks(), [&](Rank rank) {
+      contest::pin(rank);
+      return contest::contend(*make_bare_contender(*bare_), *board_.get(), side, rank);
+    });
+    if (!started) peer.problem = "not enough memory or processes";
   }
 
   // Until `done`, or until the contestant is out.
@@ -281,6 +294,7 @@ class Contest {
   const std::function<void(uint64_t, uint64_t)>& progress_;
   TemporaryFolder folder_;
   contest::SharedBoard board_;
+  std::optional<BareArea> bare_;
   std::vector<std::unique_ptr<Contestant>> contestants_;
   std::vector<double> floors_;  // of this size, by round
   uint64_t planned_ = 0;
