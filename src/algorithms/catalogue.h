@@ -40,8 +40,9 @@ const Algorithm* find(Collective collective, std::string_view name);
 struct Facts {
   bool one_sided_everywhere = false;    // all ranks read each other's memory
   bool one_sided_inside_hosts = false;  // ranks of one host do
-  bool single_fold_needed = false;      // by type and operator, or for reproducible results
-  uint64_t bytes = 0;                   // of the larger side, as the command line counts them
+  bool staging = false;             // some rank's memory is not mapped by its peers: copies may be quicker than reads
+  bool single_fold_needed = false;  // by type and operator, or for reproducible results
+  uint64_t bytes = 0;               // of the larger side, as the command line counts them
 };
 
 // Whether `algorithm` can serve at all.

@@ -37,6 +37,7 @@ constexpr Algorithm kRows[] = {
     {broadcast, "chain", kPipeline, plan_broadcast_chain, always, Reads::none, true, true},
     {broadcast, "scatter_all_gather", kVanDeGeijn, plan_broadcast_scatter_all_gather, always, Reads::none, true, true},
     {broadcast, "direct", kFolklore, plan_broadcast_direct, always, Reads::everywhere, true, true},
+    {broadcast, "staged", kFolklore, plan_broadcast_staged, always, Reads::everywhere, true, true},
 
     {reduce, "flat", kFolklore, plan_reduce_flat, always, Reads::none, true, true},
     {reduce, "binomial", kThakur, plan_reduce_binomial, always, Reads::none, false, true},

@@ -47,21 +47,25 @@ constexpr Algorithm kRows[] = {
     row(all_reduce, "exchange", kThakur, plan_all_reduce_exchange, always, kExchange),
     row(all_reduce, "direct", kFolklore, plan_all_reduce_direct, always, kReadsInPlace),
     row(all_reduce, "direct_one_phase", kFolklore, plan_all_reduce_direct_one_phase, always, kReads),
+    row(all_reduce, "staged", kFolklore, plan_all_reduce_staged, always, kReadsInPlace),
 
     row(all_gather, "ring", kChan, plan_all_gather_ring, always, kInPlace),
     row(all_gather, "recursive_doubling", kThakur, plan_all_gather_recursive_doubling, power_of_two, kInPlace),
     row(all_gather, "bruck", kBruck, plan_all_gather_bruck, always, kInPlace),
     row(all_gather, "direct", kFolklore, plan_all_gather_direct, always, kReadsInPlace),
+    row(all_gather, "staged", kFolklore, plan_all_gather_staged, always, kReadsInPlace),
 
     row(reduce_scatter, "ring", kPatarasuk, plan_reduce_scatter_ring, always, kInPlace),
     row(reduce_scatter, "recursive_halving", kThakur, plan_reduce_scatter_recursive_halving, always, kInPlace),
     row(reduce_scatter, "exchange", kThakur, plan_reduce_scatter_exchange, always, kExchange),
     row(reduce_scatter, "direct", kFolklore, plan_reduce_scatter_direct, always, kReadsInPlace),
+    row(reduce_scatter, "staged", kFolklore, plan_reduce_scatter_staged, always, kReadsInPlace),
 
     row(all_to_all, "linear_shift", kHofmann, plan_all_to_all_linear_shift, always, {}),
     row(all_to_all, "pairwise", kThakur, plan_all_to_all_pairwise, always, {}),
     row(all_to_all, "bruck", kBruck, plan_all_to_all_bruck, equal_counts, kInPlace),
     row(all_to_all, "direct", kFolklore, plan_all_to_all_direct, always, kReads),
+    row(all_to_all, "staged", kFolklore, plan_all_to_all_staged, always, kReadsInPlace),
 };
 
 }  // namespace

@@ -14,6 +14,7 @@ namespace regroup::algorithms {
 plan::Schedule plan_all_gather_bruck(const plan::Problem& problem);
 plan::Schedule plan_all_gather_direct(const plan::Problem& problem);
 plan::Schedule plan_all_gather_recursive_doubling(const plan::Problem& problem);
+plan::Schedule plan_all_gather_staged(const plan::Problem& problem);
 plan::Schedule plan_all_gather_ring(const plan::Problem& problem);
 
 plan::Schedule plan_all_reduce_direct(const plan::Problem& problem);
@@ -22,16 +23,19 @@ plan::Schedule plan_all_reduce_exchange(const plan::Problem& problem);
 plan::Schedule plan_all_reduce_rabenseifner(const plan::Problem& problem);
 plan::Schedule plan_all_reduce_recursive_doubling(const plan::Problem& problem);
 plan::Schedule plan_all_reduce_ring(const plan::Problem& problem);
+plan::Schedule plan_all_reduce_staged(const plan::Problem& problem);
 
 plan::Schedule plan_all_to_all_bruck(const plan::Problem& problem);
 plan::Schedule plan_all_to_all_direct(const plan::Problem& problem);
 plan::Schedule plan_all_to_all_linear_shift(const plan::Problem& problem);
 plan::Schedule plan_all_to_all_pairwise(const plan::Problem& problem);
+plan::Schedule plan_all_to_all_staged(const plan::Problem& problem);
 
 plan::Schedule plan_reduce_scatter_direct(const plan::Problem& problem);
 plan::Schedule plan_reduce_scatter_exchange(const plan::Problem& problem);
 plan::Schedule plan_reduce_scatter_recursive_halving(const plan::Problem& problem);
 plan::Schedule plan_reduce_scatter_ring(const plan::Problem& problem);
+plan::Schedule plan_reduce_scatter_staged(const plan::Problem& problem);
 
 // The part of the catalogue that lists them: which problems each fits.
 std::span<const Algorithm> symmetric_algorithms();

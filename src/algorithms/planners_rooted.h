@@ -19,6 +19,7 @@ plan::Schedule plan_broadcast_chain(const plan::Problem& problem);
 plan::Schedule plan_broadcast_direct(const plan::Problem& problem);
 plan::Schedule plan_broadcast_flat(const plan::Problem& problem);
 plan::Schedule plan_broadcast_scatter_all_gather(const plan::Problem& problem);
+plan::Schedule plan_broadcast_staged(const plan::Problem& problem);
 
 plan::Schedule plan_reduce_binomial(const plan::Problem& problem);
 plan::Schedule plan_reduce_chain(const plan::Problem& problem);

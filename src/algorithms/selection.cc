@@ -19,6 +19,7 @@ constexpr uint64_t MiB = 1024 * KiB;
 enum class Where : uint8_t {
   anywhere,
   shared,   // all ranks read each other's memory
+  staged,   // likewise, but some of it is not mapped
   by_host,  // several hosts, inside which ranks do
 };
 
@@ -40,11 +41,13 @@ struct Row {
 
 constexpr std::string_view kReads = "all ranks read each other's memory";
 constexpr std::string_view kFoldAll = "small: fold all inputs where they lie";
+constexpr std::string_view kStaged = "not all memory is mapped: two copies through the cache beat reads by the kernel";
 constexpr std::string_view kHosts = "reads inside hosts, messages between them";
 constexpr std::string_view kLatency = "small: fewest steps";
 constexpr std::string_view kBandwidth = "large: fewest bytes";
 constexpr std::string_view kOneFold = "one fold in rank order, by messages";
 
+// Two ranks that each have a core gain nothing by staging: what one has just written is slow for the other to fetch.
 // From the most to the least preferred. A row whose algorithm can't serve (see `usable`) is passed over, so that rows
 // of algorithms that fold partial results do not apply where one fold is needed.
 constexpr Row kTable[] = {
@@ -64,6 +67,7 @@ constexpr Row kTable[] = {
     {reduce, Where::anywhere, "chain", kBandwidth},
     {reduce, Where::anywhere, "flat", kOneFold},
 
+    {all_reduce, Where::staged, "staged", kStaged, kAnySize, {.least = 3}},
     // One phase reads P · n bytes a rank, which many ranks feel earlier.
     {all_reduce, Where::shared, "direct_one_phase", kFoldAll, 64 * KiB, {.most = 8}},
     {all_reduce, Where::shared, "direct_one_phase", kFoldAll, 4 * KiB},
@@ -78,6 +82,7 @@ constexpr Row kTable[] = {
     {gather, Where::anywhere, "binomial", kLatency, 16 * KiB},
     {gather, Where::anywhere, "flat", kBandwidth},
 
+    {all_gather, Where::staged, "staged", kStaged, kAnySize, {.least = 3}},
     {all_gather, Where::shared, "direct", kReads},
     {all_gather, Where::by_host, "hierarchical", kHosts},
     {all_gather, Where::anywhere, "recursive_doubling", kLatency, 64 * KiB},
@@ -94,6 +99,7 @@ constexpr Row kTable[] = {
     {reduce_scatter, Where::anywhere, "ring", kBandwidth},
     {reduce_scatter, Where::anywhere, "exchange", kOneFold},
 
+    {all_to_all, Where::staged, "staged", kStaged, kAnySize, {.least = 3}},
     {all_to_all, Where::shared, "direct", kReads},
     {all_to_all, Where::by_host, "hierarchical", kHosts},
     // Below some eight ranks the messages that are saved do not make up for the steps.
@@ -109,6 +115,8 @@ bool applies(const Row& row, const plan::Problem& problem, const Facts& facts) {
       return true;
     case Where::shared:
       return facts.one_sided_everywhere;
+    case Where::staged:
+      return facts.one_sided_everywhere && facts.staging;
     case Where::by_host:
       return facts.one_sided_inside_hosts && problem.topology.hosts() > 1;
   }

@@ -244,6 +244,7 @@ void Execution::copy(const Step& step) {
   const Source& source = program_->schedule().sources(step)[0];
   const uint64_t width = element_bytes(step.member);
   const uint64_t bytes = step.to.count * width;
+  const bool stream = stream_ && step.to.space == plan::Space::output;  // scratch is read again soon
   const transport::SpaceMemory& from_space = space(step.member, source.slice.space);
   uint64_t done = 0;
   space(step.member, step.to.space)
@@ -251,7 +252,7 @@ void Execution::copy(const Step& step) {
         while (take > 0) {
           const Segment piece = first_piece(from_space, source.slice, width, done, take);
           // In place, source and destination are the same memory.
-          if (piece.data != to) copy_block(to, piece.data, piece.bytes, stream_);
+          if (piece.data != to) copy_block(to, piece.data, piece.bytes, stream);
           to += piece.bytes;
           take -= piece.bytes;
           done += piece.bytes;

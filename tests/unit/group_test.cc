@@ -282,5 +282,22 @@ TEST(Group, AKilledProcessIsNamedInMilliseconds) {
   EXPECT_EQ(status.message(), "rank 1 was ended by signal 9");
 }
 
+// The news of a death must not overtake what the dead rank had published: rank 0 sleeps in the barrier that rank 1
+// finishes before it dies.
+TEST(Group, ADeathCostsNobodyTheOperationBefore) {
+  if (!kForks) GTEST_SKIP() << "this sanitizer follows no threads into a forked child";
+  for (int time = 0; time < 25; ++time) {
+    const Status status = run_forked(3,
+                                     [](ProcessGroup& group) {
+                                       if (group.rank() != 0) std::this_thread::sleep_for(4ms);
+                                       if (!group.run(barrier()).ok()) return 1;
+                                       if (group.rank() == 1) raise(SIGKILL);
+                                       return 0;
+                                     },
+                                     {.timeout = 20s});
+    ASSERT_EQ(status.message(), "rank 1 was ended by signal 9");
+  }
+}
+
 }  // namespace
 }  // namespace regroup

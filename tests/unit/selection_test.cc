@@ -47,7 +47,11 @@ TEST(Selection, AlwaysFindsSomethingUsableAndTheSameOnAllRanks) {
     for (const Topology& topology : topologies) {
       for (int bits = 0; bits < 16; ++bits) {
         for (const uint64_t bytes : {0ull, 8ull, 10000ull, 100000ull, 1ull << 40}) {
-          const Facts facts{(bits & 1) != 0, (bits & 3) != 0, (bits & 4) != 0, bytes};
+          const Facts facts{.one_sided_everywhere = (bits & 1) != 0,
+                            .one_sided_inside_hosts = (bits & 3) != 0,
+                            .staging = (bits & 8) != 0,
+                            .single_fold_needed = (bits & 4) != 0,
+                            .bytes = bytes};
           Problem problem = problem_of(row.collective, topology);
           problem.equal_counts = (bits & 8) != 0;
           const Selection selection = select(problem, facts);

@@ -109,7 +109,7 @@ int run_bench(Options& options) {
   what.call.op = what.op.kind;
   what.sizes = options.sweep ? swept_sizes() : std::vector<uint64_t>{options.bytes};
   if (what.call.collective == Collective::barrier) what.sizes = {0};
-  what.mapped = options.memory == "mapped";
+  what.mapped = what.call.mapped = options.memory == "mapped";
   if (!what.algorithm.empty() && algorithms::find(what.call.collective, what.algorithm) == nullptr) {
     std::string known;
     for (const algorithms::Algorithm& one : algorithms::catalogue()) {

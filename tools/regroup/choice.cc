@@ -42,6 +42,7 @@ algorithms::Facts facts_of(const Call& call) {
   algorithms::Facts facts;
   facts.one_sided_inside_hosts = call.transport != "tcp";
   facts.one_sided_everywhere = facts.one_sided_inside_hosts && call.hosts == 1;
+  facts.staging = facts.one_sided_everywhere && !call.mapped;
   facts.single_fold_needed =
       reduces(call.collective) && (call.reproducible || !reduction::partial_results_allowed(call.type, call.op));
   facts.bytes = bytes_of(call);

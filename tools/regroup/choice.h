@@ -26,6 +26,7 @@ struct Call {
   DataType type = DataType::float32;
   ReduceOp::Kind op = ReduceOp::Kind::sum;
   std::string transport = "auto";
+  bool mapped = true;  // buffers that peers map
   bool reproducible = false;
 };
 

@@ -154,12 +154,13 @@ bool NativeBackend::spin_eager(const Request& request, uint64_t sequence) {
   if (some_left_.load(std::memory_order_acquire)) alarm_.store(true, std::memory_order_release);
   begun_signature_ = signature_of(request);
   begin_eager(request, sequence);
-  for (int left = spins(); left > 0 && !alarm_.load(std::memory_order_relaxed); --left) {
+  for (int left = spins(); left > 0; --left) {
     switch (eager_.advance()) {
       case executor::Eager::Outcome::done:
         transport_->end();
         return true;
       case executor::Eager::Outcome::waiting:
+        if (alarm_.load(std::memory_order_relaxed)) return false;
         base::spin_hint();
         continue;
       default:
@@ -190,12 +191,19 @@ bool NativeBackend::bind_memory(Job& job, const Plan& plan) {
   const bool is_batch = job.request().collective == Collective::batch;
   const size_t members = is_batch ? job.request().members.size() : 1;
   const auto member = [&](size_t i) -> const Request& { return is_batch ? job.request().members[i] : job.request(); };
-  const auto moves = [&](const Request& request) { return request.in_place && !plan.in_place; };
+  // Staged algorithms need no moving, so that a rank rather wants staging than moves its input.
+  const auto moves = [&](const Request& request) {
+    return request.in_place && !plan.in_place && plan.staged == nullptr;
+  };
   const plan::Schedule& schedule = plan.program.schedule();
+  const auto scratch_count = [&](size_t i) {
+    const uint64_t count = schedule.scratch_count(static_cast<uint16_t>(i));
+    return plan.staged == nullptr ? count : std::max(count, plan.staged->program.schedule().scratch_count());
+  };
 
   uint64_t bytes = 0;
   for (size_t i = 0; i < members; ++i) {
-    bytes += aligned(schedule.scratch_count(static_cast<uint16_t>(i)) * size_of(member(i).type));
+    bytes += aligned(scratch_count(i) * size_of(member(i).type));
     if (moves(member(i))) bytes += aligned(member(i).input.total());
   }
   std::byte* scratch = bytes > 0 ? transport_->scratch(bytes) : nullptr;
@@ -206,7 +214,7 @@ bool NativeBackend::bind_memory(Job& job, const Plan& plan) {
   std::vector<size_t> first_moved(members, ~size_t{0});
   for (size_t i = 0; i < members; ++i) {
     const Request& request = member(i);
-    const uint64_t count = schedule.scratch_count(static_cast<uint16_t>(i));
+    const uint64_t count = scratch_count(i);
     bindings_.push_back(bind(request, scratch, count, facts_.size));
     if (scratch == nullptr) continue;
     scratch += aligned(count * size_of(request.type));
@@ -278,6 +286,8 @@ Status NativeBackend::begin_planned(Job& job) {
   opening.sequence = job.sequence_;
   opening.signature = job.signature_;
   if (plan_->program.schedule().one_sided()) opening.members = memories_;
+  opening.may_stage = plan_->staged != nullptr;
+  opening.wants_staging = job.request().in_place && !plan_->in_place;
   gives_.assign(facts_.size, 0);
   takes_.assign(facts_.size, 0);
   if (add_pair_sizes(job.request(), facts_.rank, 1, &gives_, &takes_)) {
@@ -296,6 +306,7 @@ bool NativeBackend::advance_gathering(Job& job) {
       return moved;
     case Gathering::complete:
       job.phase_ = Phase::running;
+      if (plan_->staged != nullptr && transport_->staging()) plan_ = plan_->staged;
       execution_.start(plan_->program, bindings_, *transport_, job.sequence_, fingerprint(job.signature_));
       return true;
     case Gathering::conflict:

@@ -134,6 +134,7 @@ class NativeBackend final : public Backend {
   void tell_state(Rank to, uint64_t sequence);
   void break_group(const Status& status, bool tell_others);
   void attend_to_alarm();
+  void finish_with_what_is_there();
   void fail_all(const Status& status);
   Status expired(Job& job);
   void ask_around(Job& job, base::Time now);

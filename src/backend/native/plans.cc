@@ -119,8 +119,10 @@ uint64_t agreed_bytes(const Request& request, Rank size) {
   }
 }
 
-algorithms::Facts selection_facts(const Request& request, const Problem& problem, const GroupFacts& facts) {
+algorithms::Facts selection_facts(const Request& request, const Problem& problem, const GroupFacts& facts,
+                                  bool staging) {
   algorithms::Facts selection;
+  selection.staging = staging;
   selection.one_sided_everywhere = facts.one_sided_everywhere;
   selection.one_sided_inside_hosts = facts.one_sided_inside_hosts;
   selection.single_fold_needed =
@@ -190,10 +192,10 @@ Result<std::shared_ptr<const Plan>> PlanCache::find(const Request& request) {
   auto made = request.collective == Collective::batch ? make_batch(request) : make(request);
   if (!made.ok()) return made.status();
   std::shared_ptr<const Plan> plan = std::move(made).value();
-  bytes_ += plan->program.bytes();
+  bytes_ += plan->bytes();
   while (bytes_ > kMostBytes && !order_.empty()) {
     const auto oldest = plans_.find(order_.back());
-    bytes_ -= oldest->second.plan->program.bytes();
+    bytes_ -= oldest->second.plan->bytes();
     plans_.erase(oldest);
     order_.pop_back();
   }
@@ -210,6 +212,15 @@ Result<std::shared_ptr<Plan>> PlanCache::make(const Request& request) {
   auto plan = std::make_shared<Plan>(algorithm.plan(problem));
   plan->in_place = algorithm.in_place;
   plan->algorithm = algorithm.name;
+  if (facts_.one_sided_everywhere && request.algorithm.empty()) {
+    const Algorithm& staged = *algorithms::select(problem, selection_facts(request, problem, facts_, true)).algorithm;
+    if (&staged != &algorithm) {
+      REGROUP_ASSERT(staged.in_place);
+      auto other = std::make_shared<Plan>(staged.plan(problem));
+      other->algorithm = staged.name;
+      plan->staged = std::move(other);
+    }
+  }
   return plan;
 }
 

@@ -34,13 +34,18 @@ struct Plan {
   executor::Program program;
   bool in_place = true;
   std::string algorithm;
+  // What runs instead where some rank wants staging; nullptr where that makes no difference.
+  std::shared_ptr<const Plan> staged;
+
+  uint64_t bytes() const { return program.bytes() + (staged != nullptr ? staged->program.bytes() : 0); }
 };
 
 transport::Signature signature_of(const Request& request);
 
 // The problem as planners see it.
 plan::Problem problem_of(const Request& request, const GroupFacts& facts);
-algorithms::Facts selection_facts(const Request& request, const plan::Problem& problem, const GroupFacts& facts);
+algorithms::Facts selection_facts(const Request& request, const plan::Problem& problem, const GroupFacts& facts,
+                                  bool staging = false);
 
 // Bytes of the larger side of the operation, as the command line counts them; agreed, or 0 where sizes differ by pair.
 uint64_t agreed_bytes(const Request& request, Rank size);

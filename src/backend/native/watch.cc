@@ -15,6 +15,9 @@ using Phase = Job::Phase;
 
 namespace {
 
+// Of an operation that is about to fail: what has arrived takes no more to be used.
+constexpr int kLastTurns = 10'000;
+
 // --- what control frames carry; fixed little layouts, checked on arrival
 
 template <typename T>
@@ -222,6 +225,7 @@ void NativeBackend::attend_to_alarm() {
       }
     }
   }
+  if (broken.code() == StatusCode::peer_lost) finish_with_what_is_there();
   if (!broken.ok()) return fail_all(broken);
   if (!noticed.ok()) end_collective(*collectives_.front(), noticed);
   // Ranks that left: an operation that they have not begun can't end.
@@ -232,6 +236,15 @@ void NativeBackend::attend_to_alarm() {
     if (!lost) continue;
     break_group(left_status(rank), true);
     return attend_to_alarm();
+  }
+}
+
+// A rank that is lost may have done its part of the running operation: the news of its end must not overtake it.
+void NativeBackend::finish_with_what_is_there() {
+  if (collectives_.empty() || collectives_.front()->phase_ == Phase::queued) return;
+  const Job* running = collectives_.front();
+  for (int turns = 0; turns < kLastTurns && !collectives_.empty() && collectives_.front() == running; ++turns) {
+    if (!advance_collective()) return;
   }
 }
 

@@ -15,11 +15,13 @@ constexpr SegmentId kNoTable = ~SegmentId{0};
 
 }  // namespace
 
-void ShmTransport::write_table(const Opening& opening, uint64_t parity) {
+// True if all inputs and outputs lie in memory that peers map.
+bool ShmTransport::write_table(const Opening& opening, uint64_t parity) {
   const SegmentRegister& segments = SegmentRegister::of_process();
   TableHead head{static_cast<uint32_t>(opening.members.size()), static_cast<uint32_t>(opening.gives.size()), 0};
   std::vector<TableEntry> entries;
   std::vector<ListEntry> lists;
+  bool all_mapped = true;
   for (const MemberMemory& member : opening.members) {
     for (const SpaceMemory& space : member.spaces) {
       TableEntry entry{0, 0, space.part_bytes, space.parts, 0};
@@ -27,11 +29,13 @@ void ShmTransport::write_table(const Opening& opening, uint64_t parity) {
         const auto place = segments.find(space.base, space.part_bytes * space.parts);
         entry.segment = place.id;
         entry.base = place.id != 0 ? place.offset : reinterpret_cast<uint64_t>(space.base);
+        all_mapped &= place.id != 0 || space.total() == 0;
       } else {
         entry.list = static_cast<uint32_t>(lists.size()) + 1;
         for (uint32_t part = 0; part < space.parts; ++part) {
           const Segment& piece = space.list[part];
           const auto place = segments.find(piece.data, piece.bytes);
+          all_mapped &= place.id != 0 || piece.bytes == 0;
           lists.push_back(
               {place.id, place.id != 0 ? place.offset : reinterpret_cast<uint64_t>(piece.data), piece.bytes});
         }
@@ -57,7 +61,7 @@ void ShmTransport::write_table(const Opening& opening, uint64_t parity) {
     to = segment != nullptr ? segment->data() : nullptr;
     detail.table_segment = segment != nullptr ? segment->id() : kNoTable;
   }
-  if (to == nullptr) return;
+  if (to == nullptr) return all_mapped;
   const auto put = [&to](const void* data, uint64_t size) {
     if (size > 0) std::memcpy(to, data, size);
     to += size;
@@ -67,6 +71,7 @@ void ShmTransport::write_table(const Opening& opening, uint64_t parity) {
   put(lists.data(), lists.size() * sizeof(ListEntry));
   put(opening.gives.data(), opening.gives.size_bytes());
   put(opening.takes.data(), opening.takes.size_bytes());
+  return all_mapped;
 }
 
 std::span<const std::byte> ShmTransport::table_of(Rank rank) {

@@ -69,6 +69,7 @@ Status ShmTransport::attach(Rank rank, int pid, uint64_t token, SegmentId segmen
   peer.pid = pid;
   peer.in_process = token == process_token();
   threads_ |= peer.in_process;
+  other_processes_ |= !peer.in_process;
   peer.bell = std::move(bell);
   const uint64_t needed = Control::bytes_for(options_.size);
   uint64_t bytes = 0;
@@ -213,11 +214,13 @@ void ShmTransport::begin(const Opening& opening) {
   fingerprint_ = fingerprint(opening.signature);
   arrived_ = 0;
   const uint64_t parity = sequence_ & 1;
-  write_table(opening, parity);
+  const bool all_mapped = write_table(opening, parity);
   own().details[parity].signature = opening.signature;
   Line& line = own().lines[parity];
   line.fingerprint = fingerprint_;
-  line.shown = Shown::in_line;
+  // Threads of one process read each other's ordinary memory as it is.
+  const bool wanted = opening.may_stage && (opening.wants_staging || (!all_mapped && other_processes_));
+  line.shown = wanted ? Shown::staging_wanted : Shown::nothing;
   line.sequence.store(sequence_, std::memory_order_release);
   ring_sleepers();
 }
@@ -237,6 +240,13 @@ Gathering ShmTransport::gathered(Conflict* conflict) {
   if (!ready) return Gathering::waiting;
   if (find_pair_conflict(conflict)) return Gathering::conflict;
   return Gathering::complete;
+}
+
+bool ShmTransport::staging() const {
+  const uint64_t parity = sequence_ & 1;
+  bool wanted = own().lines[parity].shown == Shown::staging_wanted;
+  for (const Rank rank : local_) wanted |= peers_[rank].control->lines[parity].shown == Shown::staging_wanted;
+  return wanted;
 }
 
 // Every rank of the host sees the same lines, so every one comes to the same verdict. The most are taken to be right;

@@ -63,6 +63,7 @@ class ShmTransport final : public Transport {
   bool one_sided(Rank peer) const override { return options_.local[peer] && cross_process_reads_; }
   void begin(const Opening& opening) override;
   Gathering gathered(Conflict* conflict) override;
+  bool staging() const override;
   void end() override {}
   void withdraw() override;
   void begin_reading() override;
@@ -151,7 +152,7 @@ class ShmTransport final : public Transport {
   void take_offers();
   void forget_gone();
   // --- tables
-  void write_table(const Opening& opening, uint64_t parity);
+  bool write_table(const Opening& opening, uint64_t parity);
   std::span<const std::byte> table_of(Rank rank);
   bool resolve(Rank peer);
   bool find_conflict(Conflict* conflict);
@@ -179,7 +180,8 @@ class ShmTransport final : public Transport {
   std::vector<Peer> peers_;
   std::vector<Rank> local_;  // the others on this host, ascending
   bool all_local_ = true;
-  bool threads_ = false;  // whether some of `local_` are ranks of this process
+  bool threads_ = false;          // whether some of `local_` are ranks of this process
+  bool other_processes_ = false;  // whether some are not
   bool cross_process_reads_ = true;
 
   uint64_t sequence_ = 0;

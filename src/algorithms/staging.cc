@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "algorithms/staging.h"
+
+#include <algorithm>
+
+namespace regroup::algorithms {
+
+namespace {
+
+// Blocks get smaller with the number of ranks, so that all slots stay in a cache.
+uint64_t staged_block(const Problem& problem) {
+  const uint64_t least = std::max<uint64_t>(problem.block / 16, 1);
+  return std::max<uint64_t>(2 * problem.block / std::max<Rank>(problem.size, 2), least);
+}
+
+}  // namespace
+
+Staging::Staging(Schedule& schedule, const Problem& problem, uint64_t pieces)
+    : schedule_(schedule),
+      block_(staged_block(problem)),
+      pieces_(pieces),
+      first_(schedule.add_scratch(kSlots * pieces * block_)),
+      peers_(problem.size) {}
+
+StepIndex Staging::reached(Rank peer, uint64_t round) {
+  auto& awaits = peers_[peer].awaits;
+  const auto known = std::lower_bound(awaits.begin(), awaits.end(), round,
+                                      [](const auto& entry, uint64_t wanted) { return entry.first < wanted; });
+  if (known != awaits.end()) return known->second;
+  const StepIndex before = awaits.empty() ? kNoStep : awaits.back().second;
+  awaits.emplace_back(round, schedule_.await(peer, static_cast<Mark>(round + 1), {before}));
+  return awaits.back().second;
+}
+
+StepIndex Staging::put_for_all(Slice block, uint64_t round, uint64_t piece, std::span<const Rank> readers,
+                               StepIndex first) {
+  std::vector<StepIndex> free = {first};
+  for (const Rank reader : readers) free.push_back(free_for(reader, round));
+  const StepIndex put = schedule_.copy(block, slot(round, piece, block.count));
+  schedule_.also_after(put, free);
+  return put;
+}
+
+void Staging::publish(uint64_t round) {
+  // What was taken in round r was noted after the mark of r, and is the oldest when that of r + kLag comes.
+  std::vector<StepIndex>& oldest = taken_[kLag - 1];
+  put_.insert(put_.end(), oldest.begin(), oldest.end());
+  all_taken_.insert(all_taken_.end(), oldest.begin(), oldest.end());
+  schedule_.notify(static_cast<Mark>(round + 1), put_);
+  put_.clear();
+  for (uint64_t age = kLag - 1; age > 0; --age) taken_[age].swap(taken_[age - 1]);
+  taken_[0].clear();
+}
+
+void Staging::finish(std::span<const Rank> readers) {
+  for (const auto& taken : taken_) all_taken_.insert(all_taken_.end(), taken.begin(), taken.end());
+  schedule_.notify(kDone, all_taken_);
+  for (const Rank reader : readers) {
+    const auto& awaits = peers_[reader].awaits;
+    schedule_.await(reader, kDone, {awaits.empty() ? kNoStep : awaits.back().second});
+  }
+}
+
+}  // namespace regroup::algorithms
