@@ -1,12 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "choice.h"
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cstdlib>
 
+#include "backend/native/tuning_file.h"
 #include "plan/partition.h"
 #include "reduce/reduce.h"
 
 namespace regroup::tool {
+
+std::shared_ptr<const algorithms::Tuning> tuning_of_environment() {
+  const char* path = std::getenv("REGROUP_TUNING");
+  if (path == nullptr || *path == '\0') return nullptr;
+  auto table = backend::native::read_tuning(path);
+  if (!table.ok()) throw CLI::ValidationError("REGROUP_TUNING", table.status().message());
+  return std::move(table).value();
+}
 
 uint64_t elements_of(const Call& call) {
   if (call.collective == Collective::barrier || call.bytes == 0) return 0;
@@ -28,6 +39,8 @@ plan::Problem problem_of(const Call& call, Rank rank) {
   if (has_parts(call.collective)) problem.counts.assign(call.ranks, problem.count);
   if (call.collective == Collective::all_to_all) problem.receive_counts = problem.counts;
   problem.equal_counts = call.collective == Collective::all_to_all;
+  problem.counts_known =
+      call.size_agreed && (call.collective == Collective::gather || call.collective == Collective::scatter);
   // Neighbouring ranks share a host.
   std::vector<uint32_t> hosts(call.ranks);
   for (uint32_t host = 0; host < call.hosts; ++host) {
@@ -46,6 +59,10 @@ algorithms::Facts facts_of(const Call& call) {
       reduces(call.collective) && (call.reproducible || !reduction::partial_results_allowed(call.type, call.op));
   facts.bytes = bytes_of(call);
   return facts;
+}
+
+algorithms::Selection selection_of(const Call& call) {
+  return algorithms::select(problem_of(call, 0), facts_of(call), call.tuning.get());
 }
 
 std::vector<plan::Schedule> schedules_of(const algorithms::Algorithm& algorithm, const Call& call) {

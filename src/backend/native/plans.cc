@@ -135,7 +135,7 @@ namespace {
 Result<const Algorithm*> choose_for(const Request& request, const Problem& problem, const GroupFacts& facts) {
   const algorithms::Facts selection = selection_facts(request, problem, facts);
   if (request.algorithm.empty() || request.algorithm == "eager")
-    return algorithms::select(problem, selection).algorithm;
+    return algorithms::select(problem, selection, facts.tuning.get()).algorithm;
   const Algorithm* named = algorithms::find(request.collective, request.algorithm);
   if (named == nullptr) {
     std::string known;

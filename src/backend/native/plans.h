@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "algorithms/catalogue.h"
+#include "algorithms/tuning.h"
 #include "backend/request.h"
 #include "executor/execution.h"
 #include "executor/program.h"
@@ -26,6 +27,7 @@ struct GroupFacts {
   plan::Topology topology;
   bool one_sided_everywhere = false;
   bool one_sided_inside_hosts = false;
+  std::shared_ptr<const algorithms::Tuning> tuning;  // nullptr: none
 };
 
 // A program, and whether the caller's input has to be copied out of the way where it shares memory with the output.
