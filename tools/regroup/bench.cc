@@ -46,6 +46,12 @@ Json phases_of(const Measured& measured) {
   return phases;
 }
 
+// By the cost model; of the schedule, also where the eager path is quicker.
+double predicted_us(Call call, const Measured& measured) {
+  call.bytes = measured.bytes;
+  return cost_of(*algorithms::find(call.collective, measured.algorithm), call).us;
+}
+
 void print_as_json(const Options& options, const Measured& measured) {
   const Call& call = options.what.call;
   const bool ours = measured.contender == kUs;
@@ -74,6 +80,7 @@ void print_as_json(const Options& options, const Measured& measured) {
   object["algbw_gb_per_s"] = algbw(measured.bytes, measured.p50_us);
   object["busbw_gb_per_s"] = algbw(measured.bytes, measured.p50_us) * bus_factor(call.collective, call.ranks);
   object["equal"] = measured.equal ? Json(*measured.equal) : Json();
+  if (ours) object["predicted_us"] = predicted_us(call, measured);
   if (ours)
     object["floor_us"] = measured.floor_us > 0 ? Json(measured.floor_us) : Json();
   else

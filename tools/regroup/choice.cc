@@ -4,6 +4,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdlib>
+#include <thread>
 
 #include "backend/native/tuning_file.h"
 #include "plan/partition.h"
@@ -73,7 +74,11 @@ std::vector<plan::Schedule> schedules_of(const algorithms::Algorithm& algorithm,
 
 plan::Cost cost_of(const algorithms::Algorithm& algorithm, const Call& call) {
   const std::vector<plan::Schedule> schedules = schedules_of(algorithm, call);
-  return plan::predict(schedules, problem_of(call, 0).topology, size_of(call.type), call.transport == "tcp");
+  plan::CostModel model;
+  model.mapped = call.mapped;
+  model.cores = call.cores;
+  if (call.cores == 0 && call.hosts == 1) model.cores = std::max(1u, std::thread::hardware_concurrency());
+  return plan::predict(schedules, problem_of(call, 0).topology, size_of(call.type), call.transport == "tcp", model);
 }
 
 }  // namespace regroup::tool

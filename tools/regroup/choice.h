@@ -30,6 +30,7 @@ struct Call {
   std::string transport = "auto";
   bool mapped = false;  // memory from regroup::allocate
   bool reproducible = false;
+  uint32_t cores = 0;  // of each host; 0: as many as this machine has, or with several hosts one for each rank
   // all_to_all, gather, scatter: called in the form by which all ranks know the size.
   bool size_agreed = false;
   std::shared_ptr<const algorithms::Tuning> tuning;  // rows before the built-in ones; nullptr: none
@@ -46,7 +47,7 @@ plan::Problem problem_of(const Call& call, Rank rank);
 algorithms::Facts facts_of(const Call& call);
 algorithms::Selection selection_of(const Call& call);
 std::vector<plan::Schedule> schedules_of(const algorithms::Algorithm& algorithm, const Call& call);
-// By the model of plan/cost.h.
+// By the model of plan/cost.h. Ranks share the cores of their host in turn.
 plan::Cost cost_of(const algorithms::Algorithm& algorithm, const Call& call);
 
 }  // namespace regroup::tool

@@ -255,6 +255,8 @@ void add_plan(CLI::App& app, int* status) {
   call.bytes = 1 << 20;
   add_size(*verb, "--bytes", &call.bytes, "of a rank's larger side (1M)");
   add_count(*verb, "--hosts", &call.hosts, 1, 1024, "on how many hosts (1)");
+  add_count(*verb, "--cores", &call.cores, 1, 1024,
+            "of each host, which the prediction goes by (this machine's; with several hosts one for each rank)");
   add_count(*verb, "--root", &call.root, 0, 1023, "the root, where there is one (0)");
   add_type(*verb, &call.type);
   add_op(*verb, &options.op);
