@@ -17,12 +17,19 @@ namespace regroup::contest {
 
 namespace {
 
+uint32_t cores() {
+  static const uint32_t count = std::thread::hardware_concurrency();
+  return count;
+}
+
 // Looks before a core is given to whoever may share it: at once where ranks outnumber cores, for whoever waits for it
 // may be measured.
-int spins_for(uint32_t ranks) {
-  static const uint32_t cores = std::thread::hardware_concurrency();
-  return ranks > cores ? 0 : 200;
-}
+int spins_for(uint32_t ranks) { return ranks > cores() ? 0 : 200; }
+
+// From the arrival of the last rank until all leave.
+constexpr int64_t kToLeave = 1000;
+
+int64_t nanoseconds_now() { return std::chrono::steady_clock::now().time_since_epoch() / std::chrono::nanoseconds(1); }
 
 Board* map(int fd) {
   void* memory = ::mmap(nullptr, sizeof(Board), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
@@ -31,10 +38,18 @@ Board* map(int fd) {
 
 }  // namespace
 
+bool Meeting::wait_and_leave_together(uint32_t ranks) {
+  if (!wait(ranks)) return false;
+  while (ranks <= cores() && nanoseconds_now() < start.load(std::memory_order_relaxed)) {
+  }
+  return true;
+}
+
 bool Meeting::wait(uint32_t ranks) {
   const uint32_t mine = generation.load(std::memory_order_acquire);
   if (arrived.fetch_add(1, std::memory_order_acq_rel) + 1 == ranks) {
     arrived.store(0, std::memory_order_relaxed);
+    start.store(nanoseconds_now() + kToLeave, std::memory_order_relaxed);
     generation.store(mine + 1, std::memory_order_release);
     return !broken.load(std::memory_order_relaxed);
   }

@@ -54,10 +54,14 @@ struct Phase {
 struct Meeting {
   alignas(64) std::atomic<uint32_t> arrived;
   alignas(64) std::atomic<uint32_t> generation;
+  std::atomic<int64_t> start;            // by the steady clock, in nanoseconds: a moment after all have come
   alignas(64) std::atomic<bool> broken;  // somebody gives up: all let go
 
   // False if it is broken.
   bool wait(uint32_t ranks);
+  // The same, and all leave at one moment, where each has a core: the last one to come would otherwise be ahead by the
+  // time that it takes the others to see it, which is as long as a small call.
+  bool wait_and_leave_together(uint32_t ranks);
 };
 
 enum class Do : uint32_t { nothing, warm_up, measure, floor, end };

@@ -120,7 +120,7 @@ class Participant {
   bool one_call(uint32_t iteration) {
     timed(kWrite, [&] { buffers_.write_inputs(); });
     bool met = true;
-    timed(kMeet, [&] { met = meet(); });
+    timed(kMeet, [&] { met = side_.meeting.wait_and_leave_together(board_.task.ranks); });
     if (!met) return false;
     times_[iteration] = timed(kCall, [&] { problem_ = contender_.call(); });
     if (!problem_.empty()) return false;
@@ -133,7 +133,7 @@ class Participant {
   }
 
   bool one_floor(uint32_t iteration) {
-    if (!meet()) return false;
+    if (!side_.meeting.wait_and_leave_together(board_.task.ranks)) return false;
     times_[iteration] = timed(kFloor, [&] { problem_ = contender_.floor(); });
     return problem_.empty();
   }

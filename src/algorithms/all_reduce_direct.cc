@@ -36,12 +36,13 @@ Schedule plan_all_reduce_direct(const Problem& problem) {
     schedule.notify(static_cast<Mark>(i + 1), {folded});
   }
   const std::vector<Rank> peers = others(rank, size);
+  std::vector<StepIndex> last(size, kNoStep);  // a peer's marks come one after the other
   for (uint64_t i = 0; i < blocks; ++i) {
     for (const Rank peer : peers) {
       const Slice result = at(Space::output, peer, i);
       if (result.count == 0) continue;
-      const StepIndex folded = schedule.await(peer, static_cast<Mark>(i + 1));
-      reads.push_back(schedule.get(peer, result, result, {folded}));
+      last[peer] = schedule.await(peer, static_cast<Mark>(i + 1), {last[peer]});
+      reads.push_back(schedule.get(peer, result, result, {last[peer]}));
     }
   }
   end_reads(schedule, reads, peers);

@@ -13,25 +13,67 @@ void Eager::start(const EagerCall& call, const transport::Signature& signature, 
   fingerprint_ = fingerprint;
   sequence_ = sequence;
   transport_ = &transport;
-  next_ = 0;
-  conflict_ = false;
-  payloads_.resize(call.size);
+  next_ = reader_ = 0;
+  conflict_ = taken_ = borrows_ = false;
+  inputs_.resize(call.size);
+  lent_.assign(call.size, false);
   // Only the root's input counts in a broadcast or scatter: others' views have no parts.
-  transport.begin_eager(sequence, signature, fingerprint, call.binding->memory.spaces[0]);
+  lends_ = transport.begin_eager(sequence, signature, fingerprint, call.binding->memory.spaces[0], call.may_lend);
+}
+
+// Whether `reader` needs the input of `owner`.
+bool Eager::reads(Rank reader, Rank owner) const {
+  if (reader == owner) return false;
+  switch (call_.collective) {
+    case Collective::reduce:
+    case Collective::gather:
+      return reader == call_.root;
+    case Collective::broadcast:
+    case Collective::scatter:
+      return owner == call_.root;
+    default:
+      return true;
+  }
 }
 
 Eager::Outcome Eager::advance() {
   while (next_ < call_.size) {
-    uint64_t theirs = 0;
-    const std::byte* payload = transport_->eager_payload(next_, sequence_, &theirs);
-    if (payload == nullptr) return Outcome::waiting;
-    conflict_ |= theirs != fingerprint_;
-    payloads_[next_++] = payload;
+    transport::EagerInput input;
+    const bool needed = next_ == call_.rank || reads(call_.rank, next_);
+    if (!transport_->eager_input(next_, sequence_, needed, &input)) return Outcome::waiting;
+    conflict_ |= input.fingerprint != fingerprint_;
+    lent_[next_] = input.lent;
+    borrows_ |= input.lent && reads(call_.rank, next_);
+    inputs_[next_++] = input.data;
   }
   // A conflict is told when all have come, so that all see the same lines and come to the same verdict.
   if (conflict_) return Outcome::conflict;
-  finish();
+  if (!taken_) {
+    if (borrows_) {
+      const transport::Reading reading(*transport_);
+      if (!inputs_count()) return Outcome::withdrawn;
+      take();
+      if (!inputs_count()) return Outcome::withdrawn;
+    } else {
+      take();
+    }
+    taken_ = true;
+    if (borrows_) transport_->notify(plan::kDone);
+  }
+  if (!lends_) return Outcome::done;
+  for (; reader_ < call_.size; ++reader_) {
+    if (reads(reader_, call_.rank) && !transport_->notified(reader_, plan::kDone)) return Outcome::waiting;
+  }
   return Outcome::done;
+}
+
+// Whether nobody has taken back what this rank reads.
+bool Eager::inputs_count() {
+  lost_rank_ = plan::kNoRank;
+  for (Rank rank = 0; rank < call_.size && lost_rank_ == plan::kNoRank; ++rank) {
+    if (lent_[rank] && reads(call_.rank, rank) && !transport_->counts(rank)) lost_rank_ = rank;
+  }
+  return lost_rank_ == plan::kNoRank;
 }
 
 uint64_t Eager::bytes_of(Rank part) const {
@@ -46,25 +88,26 @@ uint64_t Eager::offset_of(Rank part) const {
   return elements * call_.binding->memory.element_bytes;
 }
 
-// output part `part` ← bytes of a rank's payload
+// output part `part` ← bytes of a rank's input
 void Eager::put(uint32_t part, Rank from, uint64_t offset, uint64_t bytes) {
-  const std::byte* data = static_cast<const std::byte*>(payloads_[from]) + offset;
+  const std::byte* data = static_cast<const std::byte*>(inputs_[from]) + offset;
   call_.binding->memory.spaces[1].pieces(part, 0, bytes, [&data](std::byte* to, uint64_t take) {
     std::memcpy(to, data, take);
     data += take;
   });
 }
 
-// output ← fold of all payloads from byte `offset`, in rank order
+// output ← fold of all inputs from byte `offset`, in rank order
 void Eager::fold(uint64_t offset, uint64_t bytes) {
   if (bytes == 0) return;
-  for (const void*& payload : payloads_) payload = static_cast<const std::byte*>(payload) + offset;
+  for (const void*& input : inputs_) input = static_cast<const std::byte*>(input) + offset;
   const transport::Folding& folding = call_.binding->folding;
-  folding.fold(call_.binding->memory.spaces[1].part(0).data, payloads_.data(), call_.size,
-               bytes / folding.element_bytes, folding.options);
+  folding.fold(call_.binding->memory.spaces[1].part(0).data, inputs_.data(), call_.size, bytes / folding.element_bytes,
+               folding.options);
 }
 
-void Eager::finish() {
+// What this rank's output needs of all inputs.
+void Eager::take() {
   const bool root = call_.rank == call_.root;
   switch (call_.collective) {
     case Collective::broadcast:
@@ -96,9 +139,11 @@ void Eager::finish() {
 }
 
 void Eager::missing(std::vector<Rank>* ranks) const {
-  uint64_t theirs = 0;
+  transport::EagerInput input;
   for (Rank rank = 0; rank < call_.size; ++rank) {
-    if (transport_->eager_payload(rank, sequence_, &theirs) == nullptr) ranks->push_back(rank);
+    const bool here = transport_->eager_input(rank, sequence_, /*needed=*/false, &input);
+    if (!here || (taken_ && reads(rank, call_.rank) && !transport_->notified(rank, plan::kDone)))
+      ranks->push_back(rank);
   }
 }
 

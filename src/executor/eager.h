@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The one hand-written path: operations of so few bytes that every rank's whole input travels with its arrival. Each
-// rank publishes its input, waits for all others', and takes what it needs. No plan, no allocation, no second phase:
-// nobody reads the caller's buffers.
+// The one hand-written path: operations of so few bytes that every rank's whole input is shown with its arrival. Each
+// rank shows its input, waits for all others', and takes what it needs. No plan and no allocation. Where the transport
+// copied the input, the caller's buffer is not read by anybody and there is no second phase; where it is lent, its
+// owner waits until all who read it are through.
 #pragma once
 
 #include <cstdint>
@@ -18,21 +19,31 @@ struct EagerCall {
   Rank rank = 0, size = 1, root = 0;
   uint64_t part_bytes = 0;                  // of each part, where all are equal
   const uint64_t* part_elements = nullptr;  // else: elements of each, `size` of them
+  bool may_lend = false;                    // the input stays as it is until the operation ends: not in place
   const Binding* binding = nullptr;
 };
 
 class Eager {
  public:
-  enum class Outcome : uint8_t { waiting, done, conflict };
+  enum class Outcome : uint8_t {
+    waiting,
+    done,
+    conflict,   // ranks called different things
+    withdrawn,  // a peer took back what it had lent: its failure is its own to tell
+  };
 
   // Publishes. `call` and its memory stay until the execution is done or dropped.
   void start(const EagerCall& call, const transport::Signature& signature, uint64_t fingerprint, uint64_t sequence,
              transport::Transport& transport);
   Outcome advance();
   void missing(std::vector<Rank>* ranks) const;
+  // After `withdrawn`: who took its input back.
+  Rank lost_rank() const { return lost_rank_; }
 
  private:
-  void finish();
+  bool reads(Rank reader, Rank owner) const;
+  bool inputs_count();
+  void take();
   void fold(uint64_t offset, uint64_t bytes);
   void put(uint32_t part, Rank from, uint64_t offset, uint64_t bytes);
   uint64_t bytes_of(Rank part) const;
@@ -42,9 +53,15 @@ class Eager {
   uint64_t fingerprint_ = 0;
   uint64_t sequence_ = 0;
   transport::Transport* transport_ = nullptr;
-  Rank next_ = 0;  // the lowest rank whose payload is not there
+  Rank next_ = 0;  // the lowest rank whose input is not there
   bool conflict_ = false;
-  std::vector<const void*> payloads_;
+  bool taken_ = false;    // this rank has what it needs
+  bool lends_ = false;    // its own input is lent
+  bool borrows_ = false;  // it reads a lent input
+  Rank reader_ = 0;       // the lowest rank that may still read this one's input
+  Rank lost_rank_ = plan::kNoRank;
+  std::vector<const void*> inputs_;
+  std::vector<bool> lent_;
 };
 
 }  // namespace regroup::executor

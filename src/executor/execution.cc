@@ -22,8 +22,11 @@ namespace {
 constexpr uint64_t kFoldBlock = 64 << 10;
 // Bytes that are read from a peer between two looks whether they still count.
 constexpr uint64_t kReadBlock = 256 << 10;
-// Copies of at least so many bytes by one step go past the cache.
-constexpr uint64_t kStreamFrom = 1 << 20;
+// Results of operations of at least so many bytes go past the caches where they are copied: nobody will find them
+// there.
+constexpr uint64_t kStreamFrom = 4 << 20;
+// Marks that are looked for between two steps.
+constexpr size_t kMostLooks = 64;
 
 void copy_block(std::byte* to, const std::byte* from, uint64_t bytes, bool stream) {
   if (stream) {
@@ -56,10 +59,16 @@ void Execution::start(const Program& program, std::span<const Binding> bindings,
   ready_ = program.first();
   next_ready_ = 0;
   active_.clear();
+  awaits_.clear();
+  urgent_.clear();
   left_ = program.schedule().steps().size();
   mismatch_ = nullptr;
   lost_rank_ = plan::kNoRank;
   was_withdrawn_ = false;
+  uint64_t results = 0;
+  for (const Binding& binding : bindings)
+    results += binding.memory.spaces[static_cast<size_t>(plan::Space::output)].total();
+  stream_ = results >= kStreamFrom;
   bind_messages();
 }
 
@@ -114,46 +123,78 @@ void Execution::bind_messages() {
   }
 }
 
+// Steps run in the order in which they become ready, but for one thing: what a peer's mark allows comes first, because
+// what the peer has just written is likely to be in a cache still.
 Execution::Outcome Execution::advance() {
   bool moved = false;
-  while (true) {
-    while (next_ready_ < ready_.size()) {
-      const StepIndex index = ready_[next_ready_++];
-      const Try result = run(index);
-      if (result == Try::failed) break;
+  while (lost_rank_ == plan::kNoRank) {
+    moved |= look_at_marks();
+    const bool urgent = !urgent_.empty();
+    if (!urgent && next_ready_ == ready_.size()) {
+      if (!look_at_messages()) break;
       moved = true;
-      if (result == Try::done) {
-        complete(index);
-      } else {
-        active_.push_back(index);
-      }
+      continue;
     }
-    for (size_t i = 0; i < active_.size() && lost_rank_ == plan::kNoRank && mismatch_ == nullptr;) {
-      const StepIndex index = active_[i];
-      if (poll(index) != Try::done) {
-        ++i;
-        continue;
-      }
-      active_[i] = active_.back();
-      active_.pop_back();
-      complete(index);
-      moved = true;
+    const StepIndex index = urgent ? urgent_.back() : ready_[next_ready_++];
+    if (urgent) urgent_.pop_back();
+    const Try result = run(index);
+    if (result == Try::failed) break;
+    moved = true;
+    if (result == Try::done) {
+      complete(index, &ready_);
+    } else {
+      (program_->schedule().steps()[index].kind == StepKind::await ? awaits_ : active_).push_back(index);
     }
-    if (mismatch_ != nullptr) return Outcome::mismatched;
-    if (lost_rank_ != plan::kNoRank) return was_withdrawn_ ? Outcome::withdrawn : Outcome::lost;
-    if (left_ == 0) return Outcome::done;
-    if (next_ready_ == ready_.size()) return moved ? Outcome::moved : Outcome::waiting;
   }
+  if (mismatch_ != nullptr) return Outcome::mismatched;
+  if (lost_rank_ != plan::kNoRank) return was_withdrawn_ ? Outcome::withdrawn : Outcome::lost;
+  if (left_ == 0) return Outcome::done;
+  return moved ? Outcome::moved : Outcome::waiting;
 }
 
-void Execution::complete(StepIndex index) {
+// True if a mark has come. Of many awaits only the first few are looked at: planners chain those on one peer.
+bool Execution::look_at_marks() {
+  bool moved = false;
+  for (size_t i = 0; i < awaits_.size() && i < kMostLooks;) {
+    const StepIndex index = awaits_[i];
+    const Step& step = program_->schedule().steps()[index];
+    if (!transport_->notified(step.peer, step.mark)) {
+      ++i;
+      continue;
+    }
+    awaits_[i] = awaits_.back();
+    awaits_.pop_back();
+    complete(index, &urgent_);
+    moved = true;
+  }
+  return moved;
+}
+
+// True if a message is over.
+bool Execution::look_at_messages() {
+  bool moved = false;
+  for (size_t i = 0; i < active_.size() && mismatch_ == nullptr;) {
+    const StepIndex index = active_[i];
+    if (poll(index) != Try::done) {
+      ++i;
+      continue;
+    }
+    active_[i] = active_.back();
+    active_.pop_back();
+    complete(index, &ready_);
+    moved = true;
+  }
+  return moved && mismatch_ == nullptr;
+}
+
+void Execution::complete(StepIndex index, std::vector<StepIndex>* ready) {
   --left_;
   if (next_ready_ == ready_.size()) {
     ready_.clear();
     next_ready_ = 0;
   }
   for (const StepIndex later : program_->successors(index)) {
-    if (--waits_[later] == 0) ready_.push_back(later);
+    if (--waits_[later] == 0) ready->push_back(later);
   }
 }
 
@@ -194,8 +235,6 @@ Execution::Try Execution::post(const Step& step, StepIndex index) {
 }
 
 Execution::Try Execution::poll(StepIndex index) {
-  const Step& step = program_->schedule().steps()[index];
-  if (step.kind == StepKind::await) return transport_->notified(step.peer, step.mark) ? Try::done : Try::later;
   const Message& message = messages_[program_->message_of(index)];
   if (message.state == Message::State::mismatched) mismatch_ = &message;
   return message.state == Message::State::done ? Try::done : Try::later;
@@ -205,7 +244,6 @@ void Execution::copy(const Step& step) {
   const Source& source = program_->schedule().sources(step)[0];
   const uint64_t width = element_bytes(step.member);
   const uint64_t bytes = step.to.count * width;
-  const bool stream = bytes >= kStreamFrom;
   const transport::SpaceMemory& from_space = space(step.member, source.slice.space);
   uint64_t done = 0;
   space(step.member, step.to.space)
@@ -213,7 +251,7 @@ void Execution::copy(const Step& step) {
         while (take > 0) {
           const Segment piece = first_piece(from_space, source.slice, width, done, take);
           // In place, source and destination are the same memory.
-          if (piece.data != to) copy_block(to, piece.data, piece.bytes, stream);
+          if (piece.data != to) copy_block(to, piece.data, piece.bytes, stream_);
           to += piece.bytes;
           take -= piece.bytes;
           done += piece.bytes;
@@ -230,7 +268,6 @@ Execution::Try Execution::get(const Step& step) {
   const Source& source = program_->schedule().sources(step)[0];
   const uint64_t width = element_bytes(step.member);
   const uint64_t bytes = step.to.count * width;
-  const bool stream = bytes >= kStreamFrom;
   uint64_t done = 0;
   bool good = true;
   space(step.member, step.to.space)
@@ -244,7 +281,7 @@ Execution::Try Execution::get(const Step& step) {
           good = at.bytes > 0;
           if (!good) return;
           if (at.mapped != nullptr) {
-            copy_block(to, at.mapped, at.bytes, stream);
+            copy_block(to, at.mapped, at.bytes, stream_);
           } else {
             good = transport_->read(source.rank, at.address, to, at.bytes);
           }
@@ -338,12 +375,16 @@ Execution::Try Execution::get_reduce(const Step& step) {
 void Execution::cancel() {
   for (Message& message : messages_) transport_->cancel(message);
   active_.clear();
+  awaits_.clear();
+  urgent_.clear();
   ready_.clear();
   next_ready_ = 0;
 }
 
 void Execution::waiting_for(std::vector<Rank>* ranks) const {
-  for (const StepIndex index : active_) ranks->push_back(program_->schedule().steps()[index].peer);
+  for (const auto* waiting : {&active_, &awaits_}) {
+    for (const StepIndex index : *waiting) ranks->push_back(program_->schedule().steps()[index].peer);
+  }
 }
 
 }  // namespace regroup::executor

@@ -46,8 +46,10 @@ class Execution {
   enum class Try : uint8_t { done, later, failed };
 
   Try run(plan::StepIndex index);
+  bool look_at_marks();
+  bool look_at_messages();
   Try poll(plan::StepIndex index);
-  void complete(plan::StepIndex index);
+  void complete(plan::StepIndex index, std::vector<plan::StepIndex>* ready);
   void copy(const plan::Step& step);
   void reduce(const plan::Step& step);
   Try get(const plan::Step& step);
@@ -70,7 +72,9 @@ class Execution {
   std::vector<uint32_t> waits_;         // by step: steps that it still waits for
   std::vector<plan::StepIndex> ready_;  // a queue: [next_ready_, end)
   size_t next_ready_ = 0;
-  std::vector<plan::StepIndex> active_;  // begun, polled until done
+  std::vector<plan::StepIndex> urgent_;  // a stack: what a mark made ready
+  std::vector<plan::StepIndex> active_;  // begun, polled until done: messages
+  std::vector<plan::StepIndex> awaits_;  // likewise: marks
   size_t left_ = 0;                      // steps not done
   std::vector<transport::Message> messages_;
   std::vector<transport::Segment> segments_;  // of messages with more than one piece
@@ -80,6 +84,7 @@ class Execution {
   const transport::Message* mismatch_ = nullptr;
   Rank lost_rank_ = plan::kNoRank;
   bool was_withdrawn_ = false;
+  bool stream_ = false;  // copies go past the caches
 };
 
 }  // namespace regroup::executor

@@ -246,6 +246,10 @@ class Checker {
 
   // Inputs and outputs must not share memory (in place is a form of its own), nor outputs among each other.
   Status check_overlap() const {
+    if (const SpaceMemory &in = request_.input, &out = request_.output; in.list == nullptr && out.list == nullptr) {
+      const bool apart = request_.in_place || !overlap(in.base, in.total(), out.base, out.total());
+      return apart ? Status() : share_memory();
+    }
     std::vector<Segment> outputs, inputs;
     collect(request_.output, &outputs);
     // One buffer's parts lie apart.
@@ -264,10 +268,14 @@ class Checker {
       if (at == outputs.begin()) continue;
       --at;
       if (overlap(at->data, at->bytes, input.data, input.bytes)) {
-        return wrong(operation_, "input and output overlap; to work on one buffer, pass it as in_place");
+        return share_memory();
       }
     }
     return Status();
+  }
+
+  Status share_memory() const {
+    return wrong(operation_, "input and output overlap; to work on one buffer, pass it as in_place");
   }
 
   // What is read and not written: in place, the input is the output, but for the parts that a reduce_scatter and a

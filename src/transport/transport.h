@@ -53,6 +53,14 @@ struct Located {
   uint64_t bytes = 0;
 };
 
+// A rank's whole input to an eager operation.
+struct EagerInput {
+  const std::byte* data = nullptr;  // copies stay until this rank begins the operation after the next
+  uint64_t fingerprint = 0;
+  // The owner's own memory: to be read as by `locate`, inside a Reading and with a look at `counts` afterwards.
+  bool lent = false;
+};
+
 class Transport {
  public:
   virtual ~Transport() = default;
@@ -107,18 +115,20 @@ class Transport {
   virtual bool prepare_sleep() = 0;
   virtual void woke() = 0;
 
-  // --- eager: operations of few bytes, whose whole input travels with the arrival. 0: not offered.
+  // --- eager: operations of few bytes, whose whole input is shown with the arrival: copied, or lent. 0: not offered.
   virtual uint64_t eager_limit() const { return 0; }
-  // Begins an operation with `bytes` bytes of payload, gathered from `payload`.
-  virtual void begin_eager(uint64_t sequence, const Signature& signature, uint64_t fingerprint,
-                           const SpaceMemory& payload) {
-    (void)sequence, (void)signature, (void)fingerprint, (void)payload;
+  // Begins an operation and shows `payload`. Where `may_lend`, the transport may leave it where it is instead of
+  // copying it, and returns true: then it must stay as it is until every reader has notified kDone.
+  virtual bool begin_eager(uint64_t sequence, const Signature& signature, uint64_t fingerprint,
+                           const SpaceMemory& payload, bool may_lend) {
+    (void)sequence, (void)signature, (void)fingerprint, (void)payload, (void)may_lend;
+    return false;
   }
-  // The payload of `peer` at that sequence; nullptr: not there yet. `*theirs` is its fingerprint. Valid until this rank
-  // begins the operation after the next.
-  virtual const std::byte* eager_payload(Rank peer, uint64_t sequence, uint64_t* theirs) {
-    (void)peer, (void)sequence, (void)theirs;
-    return nullptr;
+  // What `peer` (or this rank) shows at that sequence; `data` only where it is `needed`, and nullptr where it is lent
+  // and does not count any more. False: not there yet.
+  virtual bool eager_input(Rank peer, uint64_t sequence, bool needed, EagerInput* input) {
+    (void)peer, (void)sequence, (void)needed, (void)input;
+    return false;
   }
 };
 

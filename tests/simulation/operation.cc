@@ -183,6 +183,7 @@ executor::EagerCall RankMemory::eager_call() const {
   call.root = problem.root;
   const bool all_to_all = problem.collective == Collective::all_to_all;
   call.part_bytes = (all_to_all ? problem.counts[0] : problem.count) * size_of(member.type);
+  call.may_lend = !member.call.in_place;
   call.part_elements = all_to_all || problem.counts.empty() ? nullptr : problem.counts.data();
   call.binding = bindings_.data();
   return call;

@@ -60,7 +60,15 @@ bool Driver::run() {
   if (phase_ == Phase::eager) {
     const Eager::Outcome outcome = eager_.advance();
     if (outcome == Eager::Outcome::waiting) return moved;
-    outcome == Eager::Outcome::done ? finish() : end(Verdict::conflict);
+    if (outcome == Eager::Outcome::done) {
+      transport_.end();
+      finish();
+    } else if (outcome == Eager::Outcome::withdrawn) {
+      fail();
+      verdict_ = Verdict::withdrawn;
+    } else {
+      end(Verdict::conflict);
+    }
     return true;
   }
   if (phase_ == Phase::gathering) {
@@ -119,7 +127,7 @@ void Driver::fail() {
   if (phase_ == Phase::idle) return end(Verdict::none);
   transport_.withdraw();
   if (phase_ == Phase::running) execution_.cancel();
-  if (phase_ != Phase::eager) transport_.end();
+  transport_.end();
   memories_.back()->poison();
   end(Verdict::none);
 }

@@ -41,7 +41,7 @@ class Driver {
   const std::string& text() const { return text_; }
   const transport::Conflict& conflict() const { return conflict_; }
   const transport::Message& message() const { return execution_.mismatch(); }
-  Rank lost_rank() const { return execution_.lost_rank(); }
+  Rank lost_rank() const { return operations_[at_].eager ? eager_.lost_rank() : execution_.lost_rank(); }
   // Empty, or what was written after its operations were over.
   std::string check_later() const;
   std::string describe() const;

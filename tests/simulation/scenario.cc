@@ -60,6 +60,7 @@ Scenario make_scenario(uint64_t seed) {
   scenario.options.memory_domain = draw_domains(calls[0].test_case.problems[0].topology, needed, random);
   const bool eager = all_alike(scenario.options.memory_domain);
   scenario.options.eager_limit = eager ? kEagerLimit : 0;
+  scenario.options.lends = random() % 2 == 0;
   for (size_t i = 0; i < calls.size();) {
     if (eager && random() % 4 == 0 && eager_possible(calls[i], kEagerLimit)) {
       scenario.operations.push_back(make_operation({&calls[i], 1}, {}, random));

@@ -46,10 +46,11 @@ Json phases_of(const Measured& measured) {
   return phases;
 }
 
-// By the cost model; of the schedule, also where the eager path is quicker.
-double predicted_us(Call call, const Measured& measured) {
+// By the cost model, which prices schedules: not the eager path.
+Json predicted_us(Call call, const Measured& measured) {
   call.bytes = measured.bytes;
-  return cost_of(*algorithms::find(call.collective, measured.algorithm), call).us;
+  const algorithms::Algorithm* algorithm = algorithms::find(call.collective, measured.algorithm);
+  return algorithm != nullptr ? Json(cost_of(*algorithm, call).us) : Json();
 }
 
 void print_as_json(const Options& options, const Measured& measured) {
@@ -192,8 +193,8 @@ void add_bench(CLI::App& app, int* status) {
   verb->add_option("--algorithm", options.algorithm, "by name (the library's choice)");
   verb->add_flag("--reproducible", what.call.reproducible, "fold in rank order");
   verb->add_flag("--in-place", what.in_place, "the in-place form");
-  add_list(*verb, "--against", &what.against, {"openmpi", "mpich", "gloo", "torch"},
-           "peers that take turns with regroup");
+  add_list(*verb, "--against", &what.against, {"openmpi", "mpich", "gloo", "torch", "bare"},
+           "peers that take turns with regroup; bare: written by hand, without checks, to see what the machine allows");
   add_count(*verb, "--iterations", &what.iterations, 1, contest::kMostIterations,
             "calls (as many as fit a second, at least 5)");
   add_count(*verb, "--warmup", &what.warmup, 1, contest::kMostIterations, "calls before them");

@@ -6,9 +6,11 @@
 #include <cstdlib>
 #include <thread>
 
+#include "backend/native/plans.h"
 #include "backend/native/tuning_file.h"
 #include "plan/partition.h"
 #include "reduce/reduce.h"
+#include "transport/shm/layout.h"
 
 namespace regroup::tool {
 
@@ -39,7 +41,7 @@ plan::Problem problem_of(const Call& call, Rank rank) {
   problem.count = elements_of(call);
   if (has_parts(call.collective)) problem.counts.assign(call.ranks, problem.count);
   if (call.collective == Collective::all_to_all) problem.receive_counts = problem.counts;
-  problem.equal_counts = call.collective == Collective::all_to_all;
+  problem.equal_counts = call.size_agreed && call.collective == Collective::all_to_all;
   problem.counts_known =
       call.size_agreed && (call.collective == Collective::gather || call.collective == Collective::scatter);
   // Neighbouring ranks share a host.
@@ -64,6 +66,18 @@ algorithms::Facts facts_of(const Call& call) {
 
 algorithms::Selection selection_of(const Call& call) {
   return algorithms::select(problem_of(call, 0), facts_of(call), call.tuning.get());
+}
+
+bool takes_eager_path(const Call& call) {
+  if (call.transport == "tcp" || call.hosts > 1) return false;
+  backend::Request request;
+  request.collective = call.collective;
+  request.type = call.type;
+  request.count = elements_of(call);
+  request.equal = call.collective != Collective::all_to_all || call.size_agreed;
+  request.counts_known = call.size_agreed;
+  request.counts.assign(call.ranks, request.count);
+  return backend::native::takes_eager_path(request, call.ranks, transport::shm::kEagerPayload);
 }
 
 std::vector<plan::Schedule> schedules_of(const algorithms::Algorithm& algorithm, const Call& call) {

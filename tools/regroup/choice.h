@@ -46,6 +46,8 @@ uint64_t bytes_of(const Call& call);
 plan::Problem problem_of(const Call& call, Rank rank);
 algorithms::Facts facts_of(const Call& call);
 algorithms::Selection selection_of(const Call& call);
+// Whether the library does without a schedule, and this selection is for batches, and for calls that name it.
+bool takes_eager_path(const Call& call);
 std::vector<plan::Schedule> schedules_of(const algorithms::Algorithm& algorithm, const Call& call);
 // By the model of plan/cost.h. Ranks share the cores of their host in turn.
 plan::Cost cost_of(const algorithms::Algorithm& algorithm, const Call& call);

@@ -12,6 +12,7 @@
 #include <filesystem>
 #include <memory>
 
+#include "bare_contender.h"
 #include "contest/floor.h"
 #include "crew.h"
 #include "process_tree.h"
@@ -29,6 +30,7 @@ using contest::wake_all;
 using Steady = std::chrono::steady_clock;
 
 constexpr const char* kUs = "regroup";
+constexpr std::string_view kBare = "bare";
 constexpr uint32_t kRounds = 5;
 constexpr uint32_t kLeastIterations = 3;  // in a round, where they are not given
 constexpr auto kLook = std::chrono::milliseconds(20);
@@ -161,12 +163,23 @@ class Contest {
 
   void start_peer(const std::string& name) {
     Contestant& peer = add(name);
+    if (name == kBare) return start_bare(peer);
     const std::filesystem::path launcher = launcher_of(name);
     if (!std::filesystem::exists(launcher)) {
       peer.problem = "its driver is not built (./dev peers installs peers and builds their drivers)";
     } else if (!peer.crew->launch(launcher, ranks(), fmt::format("{}:{}", sides_ - 1, board_.path()), folder_.path())) {
       peer.problem = "cannot start its launcher";
     }
+  }
+
+  void start_bare(Contestant& peer) {
+    bare_.emplace(board_->task);
+    const uint32_t side = static_cast<uint32_t>(sides_ - 1);
+    const bool started = bare_->made() && peer.crew->fork_ranks(ranks(), [&](Rank rank) {
+      contest::pin(rank);
+      return contest::contend(*make_bare_contender(*bare_), *board_.get(), side, rank);
+    });
+    if (!started) peer.problem = "not enough memory or processes";
   }
 
   // Until `done`, or until the contestant is out.
@@ -295,13 +308,15 @@ class Contest {
 
   void name_algorithm(const Contestant& one, const Call& call, Measured* measured) const {
     measured->algorithm = what_.algorithms[one.variant];
-    if (measured->algorithm.empty()) measured->algorithm = selection_of(call).algorithm->name;
+    if (!measured->algorithm.empty()) return;
+    measured->algorithm = takes_eager_path(call) ? "eager" : selection_of(call).algorithm->name;
   }
 
   const Measurement& what_;
   const std::function<void(uint64_t, uint64_t)>& progress_;
   TemporaryFolder folder_;
   contest::SharedBoard board_;
+  std::optional<BareArea> bare_;
   std::vector<std::unique_ptr<Contestant>> contestants_;
   size_t sides_ = 0;            // in use
   std::vector<double> floors_;  // of this size, by round

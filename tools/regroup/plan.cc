@@ -7,6 +7,7 @@
 #include "measurement.h"
 #include "output.h"
 #include "profile.h"
+#include "transport/shm/layout.h"
 #include "verbs.h"
 
 namespace regroup::tool {
@@ -34,6 +35,7 @@ struct Choice {
   Candidate chosen;
   std::string_view reason;
   std::string_view row;  // of which table; empty: of none
+  bool eager = false;    // the eager path comes before all this
   std::vector<Candidate> candidates;
   Accuracy accuracy;
 };
@@ -126,6 +128,7 @@ void print_as_json(const Options& options, const Choice& choice, const std::vect
   object["dtype"] = name(options.call.type);
   object.update(cost_json(chosen));
   object["reason"] = choice.reason;
+  object["eager"] = choice.eager;
   object["decided_by"] = choice.row.empty() ? Json() : Json(choice.row);
   object["source"] = chosen.algorithm->source;
   Json alternatives = Json::array();
@@ -147,7 +150,13 @@ void print_for_people(const Options& options, const Choice& choice, const std::v
         call.hosts > 1 ? fmt::format(" on {} hosts", call.hosts) : "", chosen.algorithm->name, choice.reason);
   if (!choice.row.empty())
     print("decided by: {}\n", choice.row == algorithms::kBuiltIn ? "the built-in table" : choice.row);
-  print("source: {}\n\n", chosen.algorithm->source);
+  print("source: {}\n", chosen.algorithm->source);
+  if (choice.eager) {
+    print(
+        "but a call that does not name it takes the eager path, without a schedule (up to {} of a rank on one host)\n",
+        human_bytes(transport::shm::kEagerPayload));
+  }
+  print("\n");
   print("{:<22} {:>12}{} {:>8} {:>14} {:>14}\n", "algorithm", "predicted",
         options.measure ? fmt::format(" {:>12} {:>8}", "measured", "error") : "", "steps", "sent a rank",
         "read a rank");
@@ -206,11 +215,13 @@ int explain(Options& options) {
   }
   if (call.transport == "shm" && call.hosts > 1) throw CLI::ValidationError("--transport", "shm serves one host only");
   options.call.tuning = tuning_of_environment();
+  options.call.size_agreed = true;
   const algorithms::Selection selection = selection_of(call);
   const algorithms::Algorithm* algorithm = selection.algorithm;
   Choice choice;
   choice.reason = selection.reason;
   choice.row = selection.row;
+  choice.eager = options.algorithm.empty() && takes_eager_path(call);
   choice.candidates = candidates_of(call);
   const std::vector<Candidate>& candidates = choice.candidates;
   if (!options.algorithm.empty()) {

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "backend/native/native_backend.h"
+#include "base/fence.h"
 #include "base/hash.h"
 
 namespace regroup::backend::native {
@@ -40,6 +41,9 @@ bool NativeBackend::advance_collective() {
         case executor::Eager::Outcome::done:
           end_collective(job, Status());
           return true;
+        case executor::Eager::Outcome::withdrawn:
+          job.phase_ = Phase::withdrawn;
+          return true;
         case executor::Eager::Outcome::conflict:
           // The lines tell who differs: as for any other operation on one host.
           if (transport_->gathered(&job.conflict_) == Gathering::conflict) conflict_found(job);
@@ -69,11 +73,10 @@ Status NativeBackend::activate(Job& job) {
     attendance_.began(job.sequence_, job.signature_);
     if (Status status = known_to_fail(job.sequence_); !status.ok()) return status;
   }
-  if (eager(request)) {
-    begin_eager(job);
-    return Status();
-  }
-  return begin_planned(job);
+  if (!eager(request)) return begin_planned(job);
+  job.phase_ = Phase::eager;
+  begin_eager(request, job.sequence_);
+  return Status();
 }
 
 // Whether the operation that is about to begin has failed already: others told so; or this rank learnt too late that
@@ -102,35 +105,11 @@ Status NativeBackend::known_to_fail(uint64_t sequence) {
 // Whether the operation is of so few bytes that every rank's input travels with its arrival: a decision from agreed
 // facts.
 bool NativeBackend::eager(const Request& request) const {
-  const uint64_t limit = transport_->eager_limit();
-  if (limit == 0 || request.collective == Collective::batch) return false;
-  if (!request.algorithm.empty() && request.algorithm != "eager") return false;
-  const uint64_t width = size_of(request.type);
-  switch (request.collective) {
-    case Collective::barrier:
-      return true;
-    case Collective::broadcast:
-    case Collective::reduce:
-    case Collective::all_reduce:
-      return request.count * width <= limit;
-    case Collective::all_gather:
-      if (request.equal) return request.count * width <= limit;
-      return *std::max_element(request.counts.begin(), request.counts.end()) * width <= limit;
-    case Collective::gather:
-      return request.counts_known && *std::max_element(request.counts.begin(), request.counts.end()) * width <= limit;
-    case Collective::scatter:
-      return request.counts_known && agreed_bytes(request, facts_.size) <= limit;
-    case Collective::reduce_scatter:
-      return agreed_bytes(request, facts_.size) <= limit;
-    case Collective::all_to_all:
-      return request.equal && agreed_bytes(request, facts_.size) <= limit;
-    default:
-      return false;
-  }
+  return takes_eager_path(request, facts_.size, transport_->eager_limit());
 }
 
-void NativeBackend::begin_eager(Job& job) {
-  const Request& request = job.request();
+// Expects begun_signature_ to be that of the request.
+void NativeBackend::begin_eager(const Request& request, uint64_t sequence) {
   bindings_.clear();
   bindings_.push_back(bind(request, nullptr, 0, facts_.size));
   executor::EagerCall call;
@@ -140,9 +119,30 @@ void NativeBackend::begin_eager(Job& job) {
   call.root = request.root;
   call.part_bytes = request.count * size_of(request.type);
   call.part_elements = request.counts.empty() ? nullptr : request.counts.data();
+  call.may_lend = !request.in_place;
   call.binding = bindings_.data();
-  job.phase_ = Phase::eager;
-  eager_.start(call, job.signature_, fingerprint(job.signature_), job.sequence_, *transport_);
+  eager_.start(call, begun_signature_, fingerprint(begun_signature_), sequence, *transport_);
+}
+
+// Begins an eager operation, and finishes it if the others come while this thread spins. False: it goes on as a job.
+bool NativeBackend::spin_eager(const Request& request, uint64_t sequence) {
+  begun_ = sequence;
+  if (some_left_.load(std::memory_order_acquire)) alarm_.store(true, std::memory_order_release);
+  begun_signature_ = signature_of(request);
+  begin_eager(request, sequence);
+  for (int left = spins(); left > 0 && !alarm_.load(std::memory_order_relaxed); --left) {
+    switch (eager_.advance()) {
+      case executor::Eager::Outcome::done:
+        transport_->end();
+        return true;
+      case executor::Eager::Outcome::waiting:
+        base::spin_hint();
+        continue;
+      default:
+        return false;
+    }
+  }
+  return false;
 }
 
 // Copies the input to `to` and binds it there, part by part.
@@ -392,7 +392,7 @@ void NativeBackend::end_collective(Job& job, Status status) {
     transport_->withdraw();
     if (job.phase_ == Phase::running || job.phase_ == Phase::conflicted) execution_.cancel();
   }
-  if (begun && job.phase_ != Phase::eager) transport_->end();
+  if (begun) transport_->end();
   plan_ = nullptr;
   if (all_local_) {
     finished_.store(job.sequence_, std::memory_order_relaxed);

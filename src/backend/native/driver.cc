@@ -12,7 +12,7 @@ namespace {
 // With a core for every rank a peer's answer is under a microsecond away: spin for some. With more ranks than cores the
 // peer may need this core: yield at once.
 constexpr int kSpins = 2000;
-constexpr int kSpinsOversubscribed = 20;
+constexpr int kSpinsOversubscribed = 1;
 // A turn over sockets asks the kernel, and takes a microsecond or more.
 constexpr int kSpinsOverSockets = 50;
 // Yields before sleeping; a yield costs from some 0.1 µs (nobody else wants the core) up.
@@ -22,9 +22,13 @@ constexpr uint32_t kBusyTurns = 64;
 
 }  // namespace
 
+int NativeBackend::spins() const {
+  return oversubscribed_ ? kSpinsOversubscribed : tcp_ != nullptr ? kSpinsOverSockets : kSpins;
+}
+
 // Until `mine` is done, or (without one) until nothing is left or somebody waits who can drive.
 void NativeBackend::drive(Job* mine, base::Time until) {
-  const int spins = oversubscribed_ ? kSpinsOversubscribed : tcp_ != nullptr ? kSpinsOverSockets : kSpins;
+  const int most_spins = spins();
   int idle_turns = 0;
   uint32_t busy_turns = 0;
   while (true) {
@@ -38,17 +42,17 @@ void NativeBackend::drive(Job* mine, base::Time until) {
       continue;
     }
     ++idle_turns;
-    if (idle_turns <= spins) {
+    if (idle_turns <= most_spins) {
       base::spin_hint();
       if (idle_turns % 512 == 0) look_at_clock();
       continue;
     }
     look_at_clock();
     if (until != base::Time::max() && base::Clock::now() >= until) return;
-    if (idle_turns <= spins + kYields) {
+    if (idle_turns <= most_spins + kYields) {
       sched_yield();
     } else if (sleep_until(until)) {
-      idle_turns = spins;
+      idle_turns = most_spins;
     }
   }
 }

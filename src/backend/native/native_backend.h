@@ -83,6 +83,7 @@ class NativeBackend final : public Backend {
   // --- calls in (native_backend.cc)
   Status refusal_locked();
   void enqueue_locked(Job& job);
+  Status run_eager(const Request& request, std::unique_lock<std::mutex>& lock);
   void split_batch(Job& job);
   void finish(Job& job, Status status);
   bool wait_for(Job& job, base::Time until, std::unique_lock<std::mutex>& lock);
@@ -91,6 +92,7 @@ class NativeBackend final : public Backend {
 
   // --- the loop (driver.cc)
   void drive(Job* mine, base::Time until);
+  int spins() const;
   void adopt();
   bool turn();
   void look_at_clock();
@@ -102,7 +104,8 @@ class NativeBackend final : public Backend {
   Status activate(Job& job);
   Status begin_planned(Job& job);
   bool eager(const Request& request) const;
-  void begin_eager(Job& job);
+  void begin_eager(const Request& request, uint64_t sequence);
+  bool spin_eager(const Request& request, uint64_t sequence);
   Status known_to_fail(uint64_t sequence);
   bool advance_gathering(Job& job);
   bool advance_running(Job& job);

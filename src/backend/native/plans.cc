@@ -119,6 +119,33 @@ uint64_t agreed_bytes(const Request& request, Rank size) {
   }
 }
 
+bool takes_eager_path(const Request& request, Rank size, uint64_t limit) {
+  if (limit == 0 || request.collective == Collective::batch) return false;
+  if (!request.algorithm.empty() && request.algorithm != "eager") return false;
+  const uint64_t width = size_of(request.type);
+  switch (request.collective) {
+    case Collective::barrier:
+      return true;
+    case Collective::broadcast:
+    case Collective::reduce:
+    case Collective::all_reduce:
+      return request.count * width <= limit;
+    case Collective::all_gather:
+      if (request.equal) return request.count * width <= limit;
+      return *std::max_element(request.counts.begin(), request.counts.end()) * width <= limit;
+    case Collective::gather:
+      return request.counts_known && *std::max_element(request.counts.begin(), request.counts.end()) * width <= limit;
+    case Collective::scatter:
+      return request.counts_known && agreed_bytes(request, size) <= limit;
+    case Collective::reduce_scatter:
+      return agreed_bytes(request, size) <= limit;
+    case Collective::all_to_all:
+      return request.equal && agreed_bytes(request, size) <= limit;
+    default:
+      return false;
+  }
+}
+
 algorithms::Facts selection_facts(const Request& request, const Problem& problem, const GroupFacts& facts) {
   algorithms::Facts selection;
   selection.one_sided_everywhere = facts.one_sided_everywhere;

@@ -47,6 +47,9 @@ algorithms::Facts selection_facts(const Request& request, const plan::Problem& p
 // Bytes of the larger side of the operation, as the command line counts them; agreed, or 0 where sizes differ by pair.
 uint64_t agreed_bytes(const Request& request, Rank size);
 
+// Whether it goes by the eager path, where a rank's input may have `limit` bytes (0: there is none). Agreed.
+bool takes_eager_path(const Request& request, Rank size, uint64_t limit);
+
 // Plans that were made, the least recently used of them dropped when they exceed `kMostBytes`. Used by the driver
 // alone.
 class PlanCache {

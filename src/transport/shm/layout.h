@@ -5,7 +5,7 @@
 //   Head      how far the owner is, whether it sleeps, what it took back
 //   Line × 2  what it called, in turn for odd and even sequence numbers. Every rank waits for all lines of an
 //             operation, so whoever begins operation s + 2 knows that everyone is done with the line of s
-//   payloads  the data of eager operations that do not fit the line
+//   payloads  the data of eager operations that do not fit the line and are not lent
 //   tables    where its buffers are, for operations that peers read directly
 //   outgoing  for each peer: messages announced to it
 //   incoming  for each peer: how far its messages were taken
@@ -21,13 +21,14 @@
 
 namespace regroup::transport::shm {
 
-inline constexpr uint64_t kInlinePayload = 40;      // bytes in a Line
-inline constexpr uint64_t kEagerPayload = 8 << 10;  // bytes behind it
-inline constexpr uint64_t kTableBytes = 16 << 10;   // greater tables get a segment of their own
-inline constexpr uint32_t kSlots = 64;              // messages announced to one peer and not yet taken
-inline constexpr uint64_t kSlotPayload = 128;       // bytes of a message that travel in its slot
-inline constexpr uint64_t kChunk = 64 << 10;        // staged messages: bytes a piece
-inline constexpr uint32_t kChunks = 4;              // pieces under way between two ranks
+inline constexpr uint64_t kInlinePayload = 40;       // bytes in a Line
+inline constexpr uint64_t kEagerPayload = 64 << 10;  // bytes behind it
+inline constexpr uint64_t kLendFrom = 4 << 10;       // smaller inputs are copied: that costs less than giving back
+inline constexpr uint64_t kTableBytes = 16 << 10;    // greater tables get a segment of their own
+inline constexpr uint32_t kSlots = 64;               // messages announced to one peer and not yet taken
+inline constexpr uint64_t kSlotPayload = 128;        // bytes of a message that travel in its slot
+inline constexpr uint64_t kChunk = 64 << 10;         // staged messages: bytes a piece
+inline constexpr uint32_t kChunks = 4;               // pieces under way between two ranks
 
 struct alignas(64) Head {
   std::atomic<uint64_t> progress;  // sequence << 24 | mark
@@ -39,11 +40,21 @@ struct alignas(64) Head {
 
 constexpr uint64_t progress_of(uint64_t sequence, plan::Mark mark) { return sequence << 24 | mark; }
 
+// Where the input of an eager operation is.
+enum class Shown : uint64_t { in_line, behind, lent };
+
 struct alignas(64) Line {
   std::atomic<uint64_t> sequence;  // last: what follows belongs to it
   uint64_t fingerprint;
-  uint64_t payload_bytes;
-  std::byte payload[kInlinePayload];
+  Shown shown;
+  std::byte payload[kInlinePayload];  // lent: a Lent
+};
+
+// An input in the owner's mapped memory.
+struct Lent {
+  uint64_t segment;
+  uint64_t offset;
+  uint64_t bytes;
 };
 static_assert(sizeof(Line) == 64);
 

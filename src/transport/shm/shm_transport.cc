@@ -217,7 +217,7 @@ void ShmTransport::begin(const Opening& opening) {
   own().details[parity].signature = opening.signature;
   Line& line = own().lines[parity];
   line.fingerprint = fingerprint_;
-  line.payload_bytes = 0;
+  line.shown = Shown::in_line;
   line.sequence.store(sequence_, std::memory_order_release);
   ring_sleepers();
 }
@@ -340,8 +340,8 @@ std::byte* ShmTransport::scratch(uint64_t bytes) {
 
 // --- eager operations
 
-void ShmTransport::begin_eager(uint64_t sequence, const Signature& signature, uint64_t print,
-                               const SpaceMemory& payload) {
+bool ShmTransport::begin_eager(uint64_t sequence, const Signature& signature, uint64_t print,
+                               const SpaceMemory& payload, bool may_lend) {
   if (has_offers_.load(std::memory_order_acquire)) forget_gone();
   sequence_ = sequence;
   fingerprint_ = print;
@@ -349,24 +349,47 @@ void ShmTransport::begin_eager(uint64_t sequence, const Signature& signature, ui
   const uint64_t parity = sequence & 1;
   Line& line = own().lines[parity];
   const uint64_t bytes = payload.total();
-  std::byte* to = bytes <= kInlinePayload ? line.payload : own().payloads[parity];
-  payload.pieces(0, 0, bytes, [&to](const std::byte* data, uint64_t take) {
-    std::memcpy(to, data, take);
-    to += take;
-  });
+  line.shown = bytes <= kInlinePayload ? Shown::in_line : Shown::behind;
+  if (bytes >= kLendFrom && may_lend && payload.list == nullptr) {
+    const auto place = SegmentRegister::of_process().find(payload.base, bytes);
+    if (place.id != 0) {
+      line.shown = Shown::lent;
+      const Lent lent{place.id, place.offset, bytes};
+      std::memcpy(line.payload, &lent, sizeof lent);
+    }
+  }
+  if (line.shown != Shown::lent) {
+    std::byte* to = line.shown == Shown::in_line ? line.payload : own().payloads[parity];
+    payload.pieces(0, 0, bytes, [&to](const std::byte* data, uint64_t take) {
+      std::memcpy(to, data, take);
+      to += take;
+    });
+  }
   own().details[parity].signature = signature;
   line.fingerprint = print;
-  line.payload_bytes = bytes;
   line.sequence.store(sequence, std::memory_order_release);
   ring_sleepers();
+  return line.shown == Shown::lent;
 }
 
-const std::byte* ShmTransport::eager_payload(Rank rank, uint64_t sequence, uint64_t* theirs) {
+bool ShmTransport::eager_input(Rank rank, uint64_t sequence, bool needed, EagerInput* input) {
   const Control& control = *peers_[rank].control;
   const Line& line = control.lines[sequence & 1];
-  if (line.sequence.load(std::memory_order_acquire) < sequence) return nullptr;
-  *theirs = line.fingerprint;
-  return line.payload_bytes <= kInlinePayload ? line.payload : control.payloads[sequence & 1];
+  if (line.sequence.load(std::memory_order_acquire) < sequence) return false;
+  input->fingerprint = line.fingerprint;
+  input->lent = line.shown == Shown::lent;
+  if (!input->lent) {
+    input->data = line.shown == Shown::in_line ? line.payload : control.payloads[sequence & 1];
+    return true;
+  }
+  input->data = nullptr;
+  // With a rank that called something else, nothing will be read.
+  if (!needed || input->fingerprint != fingerprint_) return true;
+  Lent lent{};
+  std::memcpy(&lent, line.payload, sizeof lent);
+  if (has_offers_.load(std::memory_order_acquire)) take_offers();
+  input->data = mapped(rank, lent.segment, lent.offset, lent.bytes);
+  return input->data != nullptr || is_gone(peers_[rank], lent.segment);
 }
 
 }  // namespace regroup::transport::shm

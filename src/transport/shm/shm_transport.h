@@ -82,9 +82,9 @@ class ShmTransport final : public Transport {
   bool prepare_sleep() override;
   void woke() override;
   uint64_t eager_limit() const override { return all_local_ ? kEagerPayload : 0; }
-  void begin_eager(uint64_t sequence, const Signature& signature, uint64_t fingerprint,
-                   const SpaceMemory& payload) override;
-  const std::byte* eager_payload(Rank peer, uint64_t sequence, uint64_t* theirs) override;
+  bool begin_eager(uint64_t sequence, const Signature& signature, uint64_t fingerprint, const SpaceMemory& payload,
+                   bool may_lend) override;
+  bool eager_input(Rank peer, uint64_t sequence, bool needed, EagerInput* input) override;
 
  private:
   // A message that a peer announced and nobody here has posted a receive for yet, or whose transfer is under way.

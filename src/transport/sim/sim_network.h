@@ -38,6 +38,7 @@ struct SimOptions {
   std::vector<uint32_t> memory_domain;
   // The most bytes of eager operations; 0: not offered. Needs all ranks in one memory domain.
   uint64_t eager_limit = 0;
+  bool lends = false;  // inputs of eager operations are lent where that is allowed
   Breach breach = Breach::none;
   // Called after a read of `owner`'s memory and before the look whether it counts: the moment at which another thread
   // of control could interfere.

@@ -38,6 +38,7 @@ SimTransport::Line& SimTransport::open(uint64_t sequence, const Signature& signa
   line.signature = signature;
   line.fingerprint = transport::fingerprint(signature);
   line.ended = false;
+  line.lent = false;
   line.members.clear();
   line.lists.clear();
   line.gives.clear();
@@ -189,30 +190,41 @@ std::byte* SimTransport::scratch(uint64_t bytes) {
   return scratch_.data() + (64 - reinterpret_cast<uint64_t>(scratch_.data()) % 64) % 64;
 }
 
-void SimTransport::begin_eager(uint64_t sequence, const Signature& signature, uint64_t fingerprint,
-                               const SpaceMemory& payload) {
+bool SimTransport::begin_eager(uint64_t sequence, const Signature& signature, uint64_t fingerprint,
+                               const SpaceMemory& payload, bool may_lend) {
   Line& line = open(sequence, signature);
   line.fingerprint = fingerprint;
-  line.ended = true;  // nobody reads the caller's memory
   line.payload.clear();
-  for (uint32_t part = 0; part < payload.parts; ++part) {
-    const Segment segment = payload.part(part);
-    line.payload.insert(line.payload.end(), segment.data, segment.data + segment.bytes);
+  line.lent = may_lend && payload.list == nullptr && network_.options_.lends && payload.total() > 0;
+  line.ended = !line.lent;  // nobody reads the caller's memory
+  if (line.lent) {
+    line.lent_data = payload.base;
+  } else {
+    for (uint32_t part = 0; part < payload.parts; ++part) {
+      const Segment segment = payload.part(part);
+      line.payload.insert(line.payload.end(), segment.data, segment.data + segment.bytes);
+    }
   }
   line.payload.resize(line.payload.size() + 64, kGarbage);
   network_.publish(rank_, progress_of(sequence_, 0));
+  return line.lent;
 }
 
-const std::byte* SimTransport::eager_payload(Rank rank, uint64_t sequence, uint64_t* theirs) {
-  if (rank != rank_ && progress_[rank] < progress_of(sequence, 0)) return nullptr;
-  const Line& line = peer(rank).lines_[sequence & 1];
+bool SimTransport::eager_input(Rank rank, uint64_t sequence, bool needed, EagerInput* input) {
+  if (rank != rank_ && progress_[rank] < progress_of(sequence, 0)) return false;
+  const SimTransport& owner = peer(rank);
+  const Line& line = owner.lines_[sequence & 1];
   if (line.sequence != sequence) {
     network_.violation("rank " + std::to_string(rank_) + " looks for an input that rank " + std::to_string(rank) +
                        " no longer shows");
-    return nullptr;
+    return false;
   }
-  *theirs = line.fingerprint;
-  return line.payload.data();
+  if (needed && line.lent && line.ended && rank != rank_ && owner.withdrawn_ < sequence) {
+    network_.violation("rank " + std::to_string(rank_) + " reads the input of rank " + std::to_string(rank) +
+                       ", which has returned");
+  }
+  *input = {line.lent ? line.lent_data : line.payload.data(), line.fingerprint, line.lent};
+  return true;
 }
 
 // Copies of all pieces of memory that peers may read in the current operation, as they are now.

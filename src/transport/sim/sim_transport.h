@@ -80,9 +80,9 @@ class SimTransport final : public Transport {
   bool prepare_sleep() override;
   void woke() override {}
   uint64_t eager_limit() const override;
-  void begin_eager(uint64_t sequence, const Signature& signature, uint64_t fingerprint,
-                   const SpaceMemory& payload) override;
-  const std::byte* eager_payload(Rank peer, uint64_t sequence, uint64_t* theirs) override;
+  bool begin_eager(uint64_t sequence, const Signature& signature, uint64_t fingerprint, const SpaceMemory& payload,
+                   bool may_lend) override;
+  bool eager_input(Rank peer, uint64_t sequence, bool needed, EagerInput* input) override;
 
   std::string describe() const;
 
@@ -99,6 +99,8 @@ class SimTransport final : public Transport {
     std::vector<std::vector<Segment>> lists;
     std::vector<uint64_t> gives, takes;
     std::vector<std::byte> payload;
+    bool lent = false;  // the eager input lies at `lent_data`, in the caller's memory
+    const std::byte* lent_data = nullptr;
   };
   // What peers see where writes lag behind marks.
   struct Copy {
