@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <fstream>
+#include <random>
 #include <string>
 #include <thread>
 #include <vector>
@@ -110,6 +111,45 @@ TEST(Tuning, IsBoundedAndPrintable) {
   const std::string problem = wrong(std::string("\x1b[2J\0\xff", 6) + std::string(100, 'x'));
   for (const char c : problem.substr(0, problem.find("…"))) EXPECT_TRUE(c >= ' ' && c < 0x7f) << problem;
   EXPECT_LT(problem.size(), 200u);
+}
+
+TEST(Tuning, SurvivesWhateverAFileHolds) {
+  const std::string_view pieces[] = {"regroup-tuning",
+                                     " 1\n",
+                                     "all_reduce ",
+                                     "barrier ",
+                                     "shared ",
+                                     "messages ",
+                                     "4 ",
+                                     "2-8 ",
+                                     "9- ",
+                                     "-",
+                                     "any ",
+                                     "64K ",
+                                     "18446744073709551615 ",
+                                     "17179869183G ",
+                                     "99999999999999999999G ",
+                                     "ring",
+                                     "direct",
+                                     "\n",
+                                     "#",
+                                     "\t",
+                                     "\r",
+                                     "K",
+                                     "\xff",
+                                     std::string_view("\0", 1)};
+  std::mt19937 random(1);
+  size_t rows = 0;
+  for (int round = 0; round < 20000; ++round) {
+    std::string text = round % 2 == 0 ? "" : "regroup-tuning 1\n";
+    for (size_t left = random() % 12; left > 0; --left) text += pieces[random() % std::size(pieces)];
+    if (round % 3 == 1) text += "\nall_reduce shared 4 64K ring\n";
+    std::string problem;
+    const std::optional<Tuning> table = Tuning::parse(text, "table", &problem);
+    ASSERT_NE(table.has_value(), problem.starts_with("table:")) << text;
+    if (table) rows += table->rows().size();
+  }
+  EXPECT_GT(rows, 0u);
 }
 
 TEST(Tuning, HashesWhatItChoosesNotHowItIsWritten) {

@@ -158,7 +158,7 @@ int run_bench(Options& options) {
 }
 
 int run_tune(const Options& options, bool one_collective, bool sizes_limited) {
-  Tuning tuning;
+  TuneOptions tuning;
   tuning.what = options.what;
   tuning.what.call.op = options.what.op.kind;
   tuning.what.call.mapped = options.memory == "mapped";

@@ -59,7 +59,7 @@ struct Winners {
 
 class Tuner {
  public:
-  explicit Tuner(const Tuning& tuning) : tuning_(tuning) {}
+  explicit Tuner(const TuneOptions& tuning) : tuning_(tuning) {}
 
   int run() {
     // Noticed now, and not after the minutes of measuring.
@@ -247,7 +247,7 @@ class Tuner {
     for (const auto& [transport, accuracy] : accuracy_) print("  {}: {}\n", transport, accuracy.to_string());
   }
 
-  const Tuning& tuning_;
+  const TuneOptions& tuning_;
   std::string rows_;
   size_t row_count_ = 0;
   std::map<std::string, Accuracy> accuracy_;
@@ -256,6 +256,6 @@ class Tuner {
 
 }  // namespace
 
-int tune(const Tuning& tuning) { return Tuner(tuning).run(); }
+int tune(const TuneOptions& tuning) { return Tuner(tuning).run(); }
 
 }  // namespace regroup::tool

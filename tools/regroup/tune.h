@@ -11,7 +11,7 @@
 
 namespace regroup::tool {
 
-struct Tuning {
+struct TuneOptions {
   Measurement what;                     // but for collective, ranks, transport, sizes and algorithms
   std::vector<Collective> collectives;  // empty: all
   std::vector<uint32_t> ranks;          // empty: 2, 4 and the number of cores
@@ -23,6 +23,6 @@ struct Tuning {
 };
 
 // The exit status.
-int tune(const Tuning& tuning);
+int tune(const TuneOptions& tuning);
 
 }  // namespace regroup::tool
