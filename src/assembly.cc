@@ -7,6 +7,7 @@
 #include <set>
 
 #include "backend/native/native_backend.h"
+#include "backend/native/tuning_file.h"
 #include "group/process_group.h"
 #include "net/address.h"
 #include "regroup/join.h"
@@ -105,6 +106,8 @@ Status complete(JoinOptions* options) {
   for (const char* name : {"REGROUP_INTERFACE", "GLOO_SOCKET_IFNAME"}) {
     if (!options->interface.has_value() && variable(name) != nullptr) options->interface = variable(name);
   }
+  if (!options->tuning.has_value() && variable("REGROUP_TUNING") != nullptr)
+    options->tuning = variable("REGROUP_TUNING");
   if (options->store != nullptr || options->store_url.has_value()) return Status();
   if (variable("REGROUP_STORE") != nullptr) {
     options->store_url = variable("REGROUP_STORE");
@@ -149,6 +152,12 @@ Result<ProcessGroup> join(JoinOptions options) {
     native.wires = backend::native::Wires::tcp;
   } else if (wires != "auto") {
     return Status(StatusCode::invalid_argument, "joining: transport \"" + wires + "\"; it takes auto, shm or tcp");
+  }
+
+  if (options.tuning.has_value() && !options.tuning->empty()) {
+    auto tuning = backend::native::read_tuning(*options.tuning);
+    if (!tuning.ok()) return tuning.status();
+    native.tuning = std::move(tuning).value();
   }
 
   std::shared_ptr<Store> store = options.store;

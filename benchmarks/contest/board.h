@@ -72,7 +72,8 @@ struct Side {
   // A turn: the organiser writes the order, then raises `turn`; each rank raises `finished` when it is through.
   alignas(64) std::atomic<uint32_t> turn;  // ranks sleep on it
   Do order;
-  uint32_t size;  // index
+  uint32_t size;     // index
+  uint32_t variant;  // which of the contender's ways, where it has several
   uint32_t iterations;
   alignas(64) std::atomic<uint32_t> finished;  // the organiser sleeps on it
   std::atomic<uint32_t> ready;                 // ranks that have started

@@ -71,7 +71,7 @@ class Participant {
   bool meet() { return side_.meeting.wait(board_.task.ranks); }
 
   bool take_turn() {
-    if (side_.size != size_ && !change_size()) return false;
+    if ((side_.size != size_ || side_.variant != variant_) && !change()) return false;
     if (!possible_) return meet();
     const Steady::time_point begin = Steady::now();
     for (uint32_t iteration = 0; iteration < side_.iterations; ++iteration) {
@@ -82,14 +82,19 @@ class Participant {
     return meet();
   }
 
-  bool change_size() {
+  // To another size, another variant, or both.
+  bool change() {
+    const bool resized = size_ != side_.size;
     size_ = side_.size;
-    buffers_.resize(board_.task.parts[size_]);
-    const std::string cannot = contender_.prepare(buffers_.turn());
+    variant_ = side_.variant;
+    if (resized) buffers_.resize(board_.task.parts[size_]);
+    Turn turn = buffers_.turn();
+    turn.variant = variant_;
+    const std::string cannot = contender_.prepare(turn);
     possible_ = cannot.empty();
-    if (rank_ == 0 && !possible_) put(side_.cannot[size_], sizeof side_.cannot[size_], cannot);
+    if (rank_ == 0) put(side_.cannot[size_], sizeof side_.cannot[size_], cannot);
     if (!meet()) return false;
-    contender_.prepare_floor();
+    if (resized) contender_.prepare_floor();
     return meet();
   }
 
@@ -141,6 +146,7 @@ class Participant {
   const bool profiled_;
   Buffers buffers_;
   uint32_t size_ = kNoSize;
+  uint32_t variant_ = 0;
   bool possible_ = false;
   std::string problem_;
 };

@@ -20,6 +20,7 @@ struct Turn {
   const Task* task = nullptr;
   Rank rank = 0;
   uint64_t part = 0;
+  uint32_t variant = 0;         // of a contender that has several ways: which
   std::byte* input = nullptr;   // nullptr where this rank has none
   std::byte* output = nullptr;  // likewise; in place: equals `input`, which has as many parts as the larger side
   uint64_t input_parts = 0;
@@ -37,7 +38,7 @@ class Contender {
   virtual std::string start(Rank rank, Rank ranks, std::string* version) = 0;
   // Memory for inputs and outputs; nullptr if there is none. Ordinary memory, unless a contender has its own.
   virtual std::byte* take(uint64_t bytes);
-  // Another size begins. Why it cannot be measured, on all ranks alike.
+  // Another size, or variant, begins. Why it cannot be measured, on all ranks alike.
   virtual std::string prepare(const Turn& turn) = 0;
   // Once what was prepared.
   virtual std::string call() = 0;

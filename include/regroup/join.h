@@ -15,8 +15,8 @@
 namespace regroup {
 
 // What is unset is taken from the environment: REGROUP_STORE, REGROUP_RANK, REGROUP_SIZE, REGROUP_TIMEOUT,
-// REGROUP_BACKEND, REGROUP_TRANSPORT, REGROUP_INTERFACE (or GLOO_SOCKET_IFNAME); else from RANK, WORLD_SIZE,
-// MASTER_ADDR and MASTER_PORT as torchrun and `regroup run` set them.
+// REGROUP_BACKEND, REGROUP_TRANSPORT, REGROUP_INTERFACE (or GLOO_SOCKET_IFNAME), REGROUP_TUNING; else from RANK,
+// WORLD_SIZE, MASTER_ADDR and MASTER_PORT as torchrun and `regroup run` set them.
 struct JoinOptions {
   std::shared_ptr<Store> store;          // or:
   std::optional<std::string> store_url;  // "tcp://host:port/prefix", "file:///path"
@@ -26,6 +26,9 @@ struct JoinOptions {
   std::optional<std::chrono::nanoseconds> timeout;
   std::optional<std::string> transport;  // "auto" (shm inside a host, tcp between), "shm", "tcp"
   std::optional<std::string> interface;  // whose address others shall use
+  // A file made by `regroup bench --tune`, with the same rows on all ranks: which algorithm is best for what.
+  // Empty: none, whatever the environment says.
+  std::optional<std::string> tuning;
   // Two joins through one store need different names (or one after the other the same).
   std::string name = "world";
   // Ranks with different labels count as being on different hosts although they are not: for trying mixed groups on

@@ -20,7 +20,7 @@ Schedule plan_all_gather_staged(const Problem& problem) {
   if (problem.size == 1) schedule.copy({Space::input, 0, 0, own}, {Space::output, 0, 0, own});
   if (problem.size == 1 || longest == 0) return schedule;
 
-  Staging staging(schedule, problem, 1);
+  Staging staging(schedule, problem, 1, longest);
   for (uint64_t t = 0; t < staging.rounds(longest); ++t) {
     const Slice block = block_of(Slice{Space::input, 0, 0, own}, staging.block(), t);
     if (block.count > 0) staging.note_put(staging.put_for_all(block, t, 0, peers));

@@ -23,13 +23,14 @@ Schedule plan_all_reduce_staged(const Problem& problem) {
     return schedule;
   }
   const std::vector<Rank> peers = others(rank, size);
-  Staging staging(schedule, problem, size);
+  const uint64_t longest = share_of(problem.count, size, 0).count;
+  Staging staging(schedule, problem, size, longest);
   const uint64_t result_piece = size - 1;  // the last piece of a slot
   const auto at = [&](Space space, Rank owner, uint64_t t) {
     const Share block = block_of(share_of(problem.count, size, owner), staging.block(), t);
     return Slice{space, 0, block.offset, block.count};
   };
-  const uint64_t rounds = staging.rounds(share_of(problem.count, size, 0).count);
+  const uint64_t rounds = staging.rounds(longest);
 
   std::vector<Source> sources(size);
   std::vector<StepIndex> there, put(size * Staging::kSlots, kNoStep), folded(Staging::kSlots, kNoStep);

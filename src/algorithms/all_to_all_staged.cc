@@ -2,6 +2,7 @@
 // Staged all-to-all, for memory that peers cannot map: in rounds of one block, each rank copies the block of every
 // peer's part into its slot, and takes its own block from every peer's slot. Any counts; in place too, since a part is
 // only replaced by blocks that come after its own have been copied away.
+// Where no rank knows the sizes of all parts, blocks cannot grow with them, and schedules with them do.
 // Rounds: of the longest part that a rank gives or takes · bytes copied 2 (P − 1)/P · n · scratch 4 slots of P − 1
 // blocks.
 // The copy-in-copy-out scheme of shared-memory MPI: folklore.
@@ -26,7 +27,7 @@ Schedule plan_all_to_all_staged(const Problem& problem) {
     return schedule;
   }
 
-  Staging staging(schedule, problem, size - 1);
+  Staging staging(schedule, problem, size - 1, problem.equal_counts ? longest : 0);
   const auto give = [&](Rank peer, uint64_t t) {
     return block_of(Slice{Space::input, peer, 0, problem.counts[peer]}, staging.block(), t);
   };

@@ -19,7 +19,7 @@ Schedule plan_broadcast_staged(const Problem& problem) {
     return schedule;
   }
   const std::vector<Rank> peers = others(rank, problem.size);
-  Staging staging(schedule, problem, 1);
+  Staging staging(schedule, problem, 1, problem.count);
   for (uint64_t t = 0; t < staging.rounds(problem.count); ++t) {
     const Slice to = block_of(output, staging.block(), t);
     if (rank == problem.root) {

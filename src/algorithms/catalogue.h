@@ -12,6 +12,8 @@
 
 namespace regroup::algorithms {
 
+class Tuning;
+
 struct Algorithm {
   Collective collective;
   std::string_view name;    // unique within the collective: "ring", "direct", "hierarchical"
@@ -52,10 +54,13 @@ bool usable(const Algorithm& algorithm, const plan::Problem& problem, const Fact
 struct Selection {
   const Algorithm* algorithm;
   std::string_view reason;
+  std::string_view row;  // which table's row it follows from: kBuiltIn, or the tuning table's "FILE:LINE"
 };
-Selection select(const plan::Problem& problem, const Facts& facts);
+inline constexpr std::string_view kBuiltIn = "built-in";
+// `tuning` (see algorithms/tuning.h) may be nullptr; the result points into it.
+Selection select(const plan::Problem& problem, const Facts& facts, const Tuning* tuning = nullptr);
 
-// Of the table that `select` goes by: ranks that differ in it would choose differently.
-uint64_t selection_hash();
+// Of the tables that `select` goes by: ranks that differ in them would choose differently.
+uint64_t selection_hash(const Tuning* tuning = nullptr);
 
 }  // namespace regroup::algorithms

@@ -22,7 +22,7 @@ Schedule plan_reduce_scatter_staged(const Problem& problem) {
     return schedule;
   }
   const std::vector<Rank> peers = others(rank, size);
-  Staging staging(schedule, problem, size - 1);
+  Staging staging(schedule, problem, size - 1, longest);
   const auto block_of_part = [&](Rank part, uint64_t t) {
     return block_of(Slice{Space::input, part, 0, problem.counts[part]}, staging.block(), t);
   };

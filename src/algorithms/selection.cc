@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// The choice of an algorithm: the first row of a table that applies. Every condition is an agreed fact.
+// The choice of an algorithm: the first row of a table that applies, of a table of measurements before the built-in
+// one. Every condition is an agreed fact.
 // The thresholds are starting points from the literature and first measurements, not from the machine at hand.
 #include <cstdint>
-#include <limits>
 
 #include "algorithms/catalogue.h"
+#include "algorithms/tuning.h"
 #include "base/assert.h"
 #include "base/hash.h"
 
@@ -15,20 +16,6 @@ using enum Collective;
 
 constexpr uint64_t KiB = 1024;
 constexpr uint64_t MiB = 1024 * KiB;
-
-enum class Where : uint8_t {
-  anywhere,
-  shared,   // all ranks read each other's memory
-  staged,   // likewise, but some of it is not mapped
-  by_host,  // several hosts, inside which ranks do
-};
-
-constexpr uint64_t kAnySize = std::numeric_limits<uint64_t>::max();
-
-struct Ranks {
-  Rank least = 1;
-  Rank most = std::numeric_limits<Rank>::max();
-};
 
 struct Row {
   Collective collective;
@@ -107,10 +94,29 @@ constexpr Row kTable[] = {
     {all_to_all, Where::anywhere, "linear_shift", "each byte once, all at once"},
 };
 
-bool applies(const Row& row, const plan::Problem& problem, const Facts& facts) {
-  if (row.collective != problem.collective || facts.bytes > row.up_to) return false;
-  if (problem.size < row.ranks.least || problem.size > row.ranks.most) return false;
-  switch (row.where) {
+// Whether all ranks know how many bytes the operation has: where the parts differ by pair, or only the root knows them,
+// no row that asks for the size can be taken.
+bool size_is_agreed(const plan::Problem& problem) {
+  switch (problem.collective) {
+    case Collective::all_to_all:
+      return problem.equal_counts;
+    case Collective::gather:
+    case Collective::scatter:
+      return problem.counts_known;
+    default:
+      return true;
+  }
+}
+
+bool applies(Where where, Ranks ranks, uint64_t up_to, const plan::Problem& problem, const Facts& facts) {
+  const bool fits = up_to == kAnySize || (size_is_agreed(problem) && facts.bytes <= up_to);
+  return fits && problem.size >= ranks.least && problem.size <= ranks.most && holds(where, problem, facts);
+}
+
+}  // namespace
+
+bool holds(Where where, const plan::Problem& problem, const Facts& facts) {
+  switch (where) {
     case Where::anywhere:
       return true;
     case Where::shared:
@@ -119,27 +125,36 @@ bool applies(const Row& row, const plan::Problem& problem, const Facts& facts) {
       return facts.one_sided_everywhere && facts.staging;
     case Where::by_host:
       return facts.one_sided_inside_hosts && problem.topology.hosts() > 1;
+    case Where::messages:
+      return !facts.one_sided_inside_hosts && !facts.one_sided_everywhere;
   }
   return false;
 }
 
-}  // namespace
-
-Selection select(const plan::Problem& problem, const Facts& facts) {
+Selection select(const plan::Problem& problem, const Facts& facts, const Tuning* tuning) {
+  if (tuning != nullptr) {
+    for (const Tuning::Row& row : tuning->rows()) {
+      if (row.algorithm->collective != problem.collective) continue;
+      if (row.where == Where::shared && facts.staging) continue;  // measured where all memory was mapped
+      if (!applies(row.where, row.ranks, row.up_to, problem, facts)) continue;
+      if (usable(*row.algorithm, problem, facts)) return {row.algorithm, "measured", row.place};
+    }
+  }
   for (const Row& row : kTable) {
-    if (!applies(row, problem, facts)) continue;
+    if (row.collective != problem.collective) continue;
+    if (!applies(row.where, row.ranks, row.up_to, problem, facts)) continue;
     const Algorithm* algorithm = find(row.collective, row.algorithm);
-    if (algorithm != nullptr && usable(*algorithm, problem, facts)) return {algorithm, row.reason};
+    if (algorithm != nullptr && usable(*algorithm, problem, facts)) return {algorithm, row.reason, kBuiltIn};
   }
   for (const Algorithm& algorithm : catalogue()) {
-    if (usable(algorithm, problem, facts)) return {&algorithm, "no other fits"};
+    if (usable(algorithm, problem, facts)) return {&algorithm, "no other fits", kBuiltIn};
   }
   REGROUP_ASSERT(!"a collective that has schedules has one by messages that fits every problem and folds once");
   return {};
 }
 
-uint64_t selection_hash() {
-  uint64_t hash = 0;
+uint64_t selection_hash(const Tuning* tuning) {
+  uint64_t hash = tuning != nullptr ? tuning->hash() : 0;
   for (const Row& row : kTable) {
     hash = base::mix(hash, static_cast<uint64_t>(row.collective) << 8 | static_cast<uint64_t>(row.where));
     hash = base::mix(base::hash_bytes(row.algorithm, hash), row.up_to);

@@ -8,16 +8,16 @@ namespace regroup::algorithms {
 namespace {
 
 // Blocks get smaller with the number of ranks, so that all slots stay in a cache.
-uint64_t staged_block(const Problem& problem) {
-  const uint64_t least = std::max<uint64_t>(problem.block / 16, 1);
+uint64_t staged_block(const Problem& problem, uint64_t longest) {
+  const uint64_t least = std::max({problem.block / 16, blocks_in(longest, kMostBlocks), uint64_t{1}});
   return std::max<uint64_t>(2 * problem.block / std::max<Rank>(problem.size, 2), least);
 }
 
 }  // namespace
 
-Staging::Staging(Schedule& schedule, const Problem& problem, uint64_t pieces)
+Staging::Staging(Schedule& schedule, const Problem& problem, uint64_t pieces, uint64_t longest)
     : schedule_(schedule),
-      block_(staged_block(problem)),
+      block_(staged_block(problem, longest)),
       pieces_(pieces),
       first_(schedule.add_scratch(kSlots * pieces * block_)),
       peers_(problem.size) {}

@@ -20,8 +20,9 @@ class Staging {
   static constexpr uint64_t kLag = 2;
   static constexpr uint64_t kSlots = 2 * kLag;
 
-  // Each slot has room for `pieces` blocks.
-  Staging(Schedule& schedule, const Problem& problem, uint64_t pieces);
+  // Each slot has room for `pieces` blocks. `longest`: of what is cut into blocks, where all ranks know it, so that
+  // blocks can grow before there are too many; else 0.
+  Staging(Schedule& schedule, const Problem& problem, uint64_t pieces, uint64_t longest);
 
   uint64_t block() const { return block_; }
   uint64_t rounds(uint64_t count) const { return blocks_in(count, block_); }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The price of a collective by a latency/bandwidth model (Hockney's α + β·n for each kind of link): every rank works
-// through its steps in their order, one thing at a time; messages and marks tie the ranks together. A rough figure,
-// good for comparing algorithms, with no claim on what caches, memory controllers or other programs do.
+// through its steps in their order, one thing at a time; messages and marks tie the ranks together, and ranks that
+// share a core wait for it. A rough figure, good for comparing algorithms; what caches, memory controllers and other
+// programs do is in it only as far as two constants can say it.
 #pragma once
 
 #include <cstdint>
@@ -17,12 +18,29 @@ struct Link {
   double us_per_byte;  // β
 };
 
+// A way of messages: what the wire does, and what it costs the processors of both sides.
+struct Wire {
+  Link link;
+  double side_us;           // for a message, on each side
+  double side_us_per_byte;  // likewise
+};
+
+// The constants are a fit to what `regroup bench --tune` measured on one virtual machine: see
+// docs/decisions/cost-model.md. The network between hosts is not: 25 Gbit/s Ethernet, roughly.
 struct CostModel {
-  Link memory{0.02, 1.0 / 8e3};      // copies and folds on one rank; 8 GB/s for each operand
-  Link inside_host{0.3, 1.0 / 6e3};  // reads of a peer's memory, and messages on one host
-  Link network{15.0, 1.0 / 2.5e3};   // messages between hosts; 2.5 GB/s, as over loopback TCP
-  double mark_us = 0.1;              // a published mark is seen
-  double step_us = 0.02;             // the executor's own work
+  Link memory{0.05, 1.0 / 29e3};                        // copies and folds of a rank's own memory, for each operand
+  Link reads{0.35, 1.0 / 7.1e3};                        // reads of a peer's ordinary memory
+  Link mapped_reads{0.01, 1.0 / 19e3};                  // and of memory that is mapped
+  Wire inside_host{{1.6, 0}, 0.4, 1.0 / 15e3};          // messages by shared memory
+  Wire loopback{{0, 0}, 2.8, 1.0 / 6.8e3};              // messages by TCP inside a host
+  Wire network{{15.0, 1.0 / 2.5e3}, 2.8, 1.0 / 6.8e3};  // and between hosts
+  double mark_us = 1.3;                                 // from publishing a mark to its being seen
+  double step_us = 0.01;                                // the executor's own work
+  double switch_us = 2.9;                               // a core goes over to another rank
+  double cache_bytes = 4e6;                             // what all ranks of a host together move inside the caches
+  double beyond_cache = 4;                              // how much dearer the bytes are that leave them
+  bool mapped = false;                                  // which reads
+  unsigned cores = 0;                                   // of each host, for its ranks in turn; 0: one for each rank
 };
 
 struct Cost {
@@ -35,8 +53,8 @@ struct Cost {
   bool complete = true;  // false: the schedules wait for each other for ever
 };
 
-// `schedules`: one a rank, in rank order. All messages go over the network where `messages_only`; otherwise those
-// inside a host do not.
+// `schedules`: one a rank, in rank order. Messages inside a host go by TCP where `messages_only`, else by shared
+// memory.
 Cost predict(std::span<const Schedule> schedules, const Topology& topology, uint64_t element_bytes, bool messages_only,
              const CostModel& model = {});
 

@@ -27,10 +27,8 @@ struct Opening {
   Signature signature;
   // Empty where nobody reads a peer's memory in this operation: on all ranks or on none.
   std::span<const MemberMemory> members;
-  // Whether peers may copy this operation's data through scratch instead of reading each other's memory, on all ranks
-  // or on none; and whether this rank wants that, wherever its memory is.
+  // Whether this rank could copy the operation's data through scratch instead of reading peers' memory.
   bool may_stage = false;
-  bool wants_staging = false;
   // Sizes that may differ by pair (all_to_all; gather and scatter without agreed counts): bytes this rank will give to
   // and take from each rank; empty where sizes follow from the signature.
   std::span<const uint64_t> gives;
@@ -79,8 +77,8 @@ class Transport {
   // Whether every rank that this one reads one-sidedly has begun the operation and all of them called the same.
   // Message-only peers are not waited for: their disagreement shows in frames. `conflict` also when a frame told so.
   virtual Gathering gathered(Conflict* conflict) = 0;
-  // After `complete`, where the opening allows it: whether some rank wants staging, because its memory is not mapped by
-  // peers or because it said so. The same on all ranks.
+  // After `complete`: whether all ranks can stage this operation and some rank wants it, because its memory is not
+  // mapped by peers. The same on all ranks.
   virtual bool staging() const { return false; }
   // The operation is over for this rank; its views are no longer valid.
   virtual void end() = 0;

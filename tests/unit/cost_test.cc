@@ -11,7 +11,17 @@
 namespace regroup::plan {
 namespace {
 
-constexpr CostModel kModel{{0, 1}, {10, 2}, {100, 3}, 5, 0};
+constexpr CostModel kModel{.memory = {0, 1},
+                           .reads = {10, 2},
+                           .mapped_reads = {1, 1},
+                           .inside_host = {{10, 2}, 0, 0},
+                           .loopback = {{50, 0}, 1, 2},
+                           .network = {{100, 3}, 0, 0},
+                           .mark_us = 5,
+                           .step_us = 0,
+                           .switch_us = 7,
+                           .cache_bytes = 1e9,
+                           .beyond_cache = 3};
 
 std::vector<Schedule> one_message(uint64_t count) {
   Schedule from(0, 2), to(1, 2);
@@ -25,7 +35,7 @@ TEST(Cost, OfAMessageIsLatencyAndBytes) {
   EXPECT_DOUBLE_EQ(predict(one_message(4), hosts, 8, false, kModel).us, 100 + 3 * 32);
   EXPECT_DOUBLE_EQ(predict(one_message(4), host, 8, false, kModel).us, 10 + 2 * 32);
   const Cost cost = predict(one_message(4), host, 8, true, kModel);
-  EXPECT_DOUBLE_EQ(cost.us, 100 + 3 * 32);
+  EXPECT_DOUBLE_EQ(cost.us, 50 + 1 + 1 + 2 * 32);  // both sides work on the bytes at the same time
   EXPECT_EQ(cost.total_sent_bytes, 32u);
   EXPECT_EQ(cost.total_read_bytes, 0u);
   EXPECT_TRUE(cost.complete);
@@ -40,6 +50,46 @@ TEST(Cost, OfReadsWaitsForMarks) {
   const Cost cost = predict(schedules, Topology::one_host(2), 1, false, kModel);
   EXPECT_DOUBLE_EQ(cost.us, 4 + 5 + 10 + 2 * 4);
   EXPECT_EQ(cost.read_bytes, 4u);
+}
+
+TEST(Cost, OfReadsGoesByTheKindOfMemory) {
+  Schedule owner(0, 2), reader(1, 2);
+  reader.get(0, {Space::input, 0, 0, 4}, {Space::output, 0, 0, 4});
+  const std::vector<Schedule> schedules = {owner, reader};
+  CostModel model = kModel;
+  EXPECT_DOUBLE_EQ(predict(schedules, Topology::one_host(2), 1, false, model).us, 10 + 2 * 4);
+  model.mapped = true;
+  EXPECT_DOUBLE_EQ(predict(schedules, Topology::one_host(2), 1, false, model).us, 1 + 1 * 4);
+}
+
+TEST(Cost, OfRanksThatShareACoreAddsUp) {
+  std::vector<Schedule> schedules;
+  for (Rank rank = 0; rank < 4; ++rank) {
+    schedules.emplace_back(rank, 4);
+    schedules.back().copy({Space::input, 0, 0, 100}, {Space::output, 0, 0, 100});
+  }
+  CostModel model = kModel;
+  EXPECT_DOUBLE_EQ(predict(schedules, Topology::one_host(4), 1, false, model).us, 100);
+  model.cores = 4;
+  EXPECT_DOUBLE_EQ(predict(schedules, Topology::one_host(4), 1, false, model).us, 100);
+  model.switch_us = 0;
+  model.cores = 2;
+  EXPECT_DOUBLE_EQ(predict(schedules, Topology::one_host(4), 1, false, model).us, 200);
+  EXPECT_DOUBLE_EQ(predict(schedules, Topology::uniform(2, 2), 1, false, model).us, 100);
+  model.cores = 1;
+  EXPECT_DOUBLE_EQ(predict(schedules, Topology::one_host(4), 1, false, model).us, 400);
+  model.switch_us = 7;  // each begins its call, then each copies
+  EXPECT_DOUBLE_EQ(predict(schedules, Topology::one_host(4), 1, false, model).us, 400 + 7 * 7);
+}
+
+TEST(Cost, OfBytesBeyondTheCachesIsHigher) {
+  Schedule alone(0, 1);
+  alone.copy({Space::input, 0, 0, 100}, {Space::output, 0, 0, 100});
+  CostModel model = kModel;
+  model.cache_bytes = 100;
+  EXPECT_DOUBLE_EQ(predict({&alone, 1}, Topology::one_host(1), 1, false, model).us, 100);
+  model.cache_bytes = 50;  // half of them leave: three times the price
+  EXPECT_DOUBLE_EQ(predict({&alone, 1}, Topology::one_host(1), 1, false, model).us, 200);
 }
 
 TEST(Cost, SeesSchedulesThatWaitForEver) {

@@ -5,6 +5,7 @@
 #include "measurement.h"
 #include "output.h"
 #include "profile.h"
+#include "tune.h"
 #include "verbs.h"
 
 namespace regroup::tool {
@@ -21,6 +22,10 @@ struct Options {
   std::string memory = "ordinary";
   bool profile = false;
   bool json = false;
+  std::vector<uint32_t> ranks;
+  std::string algorithm;
+  bool tune = false;
+  std::string output = "regroup-tuning.txt";
 };
 
 // 8 B to 64 MB by eights.
@@ -39,6 +44,13 @@ Json phases_of(const Measured& measured) {
     if (phase.calls > 0) phases.push_back({{"name", phase.name}, {"total_us", phase.us}, {"calls", phase.calls}});
   }
   return phases;
+}
+
+// By the cost model, which prices schedules: not the eager path.
+Json predicted_us(Call call, const Measured& measured) {
+  call.bytes = measured.bytes;
+  const algorithms::Algorithm* algorithm = algorithms::find(call.collective, measured.algorithm);
+  return algorithm != nullptr ? Json(cost_of(*algorithm, call).us) : Json();
 }
 
 void print_as_json(const Options& options, const Measured& measured) {
@@ -69,6 +81,7 @@ void print_as_json(const Options& options, const Measured& measured) {
   object["algbw_gb_per_s"] = algbw(measured.bytes, measured.p50_us);
   object["busbw_gb_per_s"] = algbw(measured.bytes, measured.p50_us) * bus_factor(call.collective, call.ranks);
   object["equal"] = measured.equal ? Json(*measured.equal) : Json();
+  if (ours) object["predicted_us"] = predicted_us(call, measured);
   if (ours)
     object["floor_us"] = measured.floor_us > 0 ? Json(measured.floor_us) : Json();
   else
@@ -105,17 +118,20 @@ void print_line(const Options& options, const Measured& measured) {
 
 int run_bench(Options& options) {
   Measurement& what = options.what;
+  what.call.ranks = options.ranks.front();
+  what.algorithms = {options.algorithm};
+  what.call.tuning = tuning_of_environment();
   if (what.call.root >= what.call.ranks) throw CLI::ValidationError("--root", "takes a rank below the number of ranks");
   what.call.op = what.op.kind;
   what.sizes = options.sweep ? swept_sizes() : std::vector<uint64_t>{options.bytes};
   if (what.call.collective == Collective::barrier) what.sizes = {0};
-  what.mapped = what.call.mapped = options.memory == "mapped";
-  if (!what.algorithm.empty() && algorithms::find(what.call.collective, what.algorithm) == nullptr) {
+  what.call.mapped = options.memory == "mapped";
+  if (!options.algorithm.empty() && algorithms::find(what.call.collective, options.algorithm) == nullptr) {
     std::string known;
     for (const algorithms::Algorithm& one : algorithms::catalogue()) {
       if (one.collective == what.call.collective) known += (known.empty() ? "" : ", ") + std::string(one.name);
     }
-    throw CLI::ValidationError("--algorithm", "takes one of " + known + ", not \"" + what.algorithm + "\"");
+    throw CLI::ValidationError("--algorithm", "takes one of " + known + ", not \"" + options.algorithm + "\"");
   }
   if (!options.json) print_heading(options);
   Progress bar("bench", "calls");
@@ -141,15 +157,30 @@ int run_bench(Options& options) {
   return all_equal ? kWorked : kFailed;
 }
 
+int run_tune(const Options& options, bool one_collective, bool sizes_limited) {
+  TuneOptions tuning;
+  tuning.what = options.what;
+  tuning.what.call.op = options.what.op.kind;
+  tuning.what.call.mapped = options.memory == "mapped";
+  if (one_collective) tuning.collectives = {options.what.call.collective};
+  tuning.ranks = options.ranks;
+  if (options.what.call.transport != "auto") tuning.transports = {options.what.call.transport};
+  if (sizes_limited) tuning.most_bytes = options.bytes;
+  tuning.memory = options.memory;
+  tuning.output = options.output;
+  tuning.json = options.json;
+  return tune(tuning);
+}
+
 }  // namespace
 
 void add_bench(CLI::App& app, int* status) {
   CLI::App* verb = app.add_subcommand("bench", "Measure a collective on this host");
   static Options options;
   Measurement& what = options.what;
-  what.call.ranks = 4;
-  add_collective(*verb, &what.call.collective);
-  add_count(*verb, "-n,--ranks", &what.call.ranks, 1, contest::kMostRanks, "how many ranks (4)");
+  CLI::Option* collective = add_collective(*verb, &what.call.collective)->required(false);
+  add_ranges(*verb, "-n,--ranks", &options.ranks, 1, contest::kMostRanks,
+             "how many ranks (4; with --tune several: 2, 4 and the number of cores)");
   CLI::Option* bytes = add_size(*verb, "--bytes", &options.bytes, "of a rank's larger side (1M)");
   verb->add_flag("--sweep", options.sweep, "sizes from 8 B to 64 MB")->excludes(bytes);
   add_type(*verb, &what.call.type);
@@ -159,7 +190,7 @@ void add_bench(CLI::App& app, int* status) {
   add_choice(*verb, "--transport", &what.call.transport, {"auto", "shm", "tcp"}, "auto, shm or tcp (auto)");
   add_choice(*verb, "--memory", &options.memory, {"ordinary", "mapped"},
              "ordinary, or mapped by regroup::allocate (ordinary)");
-  verb->add_option("--algorithm", what.algorithm, "by name (the library's choice)");
+  verb->add_option("--algorithm", options.algorithm, "by name (the library's choice)");
   verb->add_flag("--reproducible", what.call.reproducible, "fold in rank order");
   verb->add_flag("--in-place", what.in_place, "the in-place form");
   add_list(*verb, "--against", &what.against, {"openmpi", "mpich", "gloo", "torch", "bare"},
@@ -170,7 +201,24 @@ void add_bench(CLI::App& app, int* status) {
   verb->add_flag("--check", what.check, "compare every output element after every call");
   verb->add_flag("--profile", options.profile, "show where rank 0's time went");
   verb->add_flag("--json", options.json, "one JSON object for each contender and size");
-  verb->callback([status] { *status = run_bench(options); });
+  CLI::Option* tune = verb->add_flag("--tune", options.tune,
+                                     "measure all algorithms, of COLLECTIVE or of all, up to --bytes (64M), and write "
+                                     "the table of the best, which REGROUP_TUNING makes the library use");
+  verb->add_option("--output", options.output, "where to (regroup-tuning.txt)")->type_name("FILE")->needs(tune);
+  for (const char* name :
+       {"--sweep", "--algorithm", "--reproducible", "--in-place", "--against", "--profile", "--check"}) {
+    tune->excludes(verb->get_option(name));
+  }
+  verb->callback([=] {
+    if (options.tune) {
+      *status = run_tune(options, collective->count() > 0, bytes->count() > 0);
+      return;
+    }
+    if (collective->count() == 0) throw CLI::RequiredError("COLLECTIVE");
+    if (options.ranks.empty()) options.ranks = {4};
+    if (options.ranks.size() > 1) throw CLI::ValidationError("--ranks", "takes one number, unless with --tune");
+    *status = run_bench(options);
+  });
 }
 
 }  // namespace regroup::tool

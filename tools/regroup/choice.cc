@@ -1,12 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "choice.h"
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cstdlib>
+#include <thread>
 
+#include "backend/native/plans.h"
+#include "backend/native/tuning_file.h"
 #include "plan/partition.h"
 #include "reduce/reduce.h"
+#include "transport/shm/layout.h"
 
 namespace regroup::tool {
+
+std::shared_ptr<const algorithms::Tuning> tuning_of_environment() {
+  const char* path = std::getenv("REGROUP_TUNING");
+  if (path == nullptr || *path == '\0') return nullptr;
+  auto table = backend::native::read_tuning(path);
+  if (!table.ok()) throw CLI::ValidationError("REGROUP_TUNING", table.status().message());
+  return std::move(table).value();
+}
 
 uint64_t elements_of(const Call& call) {
   if (call.collective == Collective::barrier || call.bytes == 0) return 0;
@@ -27,7 +41,9 @@ plan::Problem problem_of(const Call& call, Rank rank) {
   problem.count = elements_of(call);
   if (has_parts(call.collective)) problem.counts.assign(call.ranks, problem.count);
   if (call.collective == Collective::all_to_all) problem.receive_counts = problem.counts;
-  problem.equal_counts = call.collective == Collective::all_to_all;
+  problem.equal_counts = call.size_agreed && call.collective == Collective::all_to_all;
+  problem.counts_known =
+      call.size_agreed && (call.collective == Collective::gather || call.collective == Collective::scatter);
   // Neighbouring ranks share a host.
   std::vector<uint32_t> hosts(call.ranks);
   for (uint32_t host = 0; host < call.hosts; ++host) {
@@ -49,6 +65,22 @@ algorithms::Facts facts_of(const Call& call) {
   return facts;
 }
 
+algorithms::Selection selection_of(const Call& call) {
+  return algorithms::select(problem_of(call, 0), facts_of(call), call.tuning.get());
+}
+
+bool takes_eager_path(const Call& call) {
+  if (call.transport == "tcp" || call.hosts > 1) return false;
+  backend::Request request;
+  request.collective = call.collective;
+  request.type = call.type;
+  request.count = elements_of(call);
+  request.equal = call.collective != Collective::all_to_all || call.size_agreed;
+  request.counts_known = call.size_agreed;
+  request.counts.assign(call.ranks, request.count);
+  return backend::native::takes_eager_path(request, call.ranks, transport::shm::kEagerPayload);
+}
+
 std::vector<plan::Schedule> schedules_of(const algorithms::Algorithm& algorithm, const Call& call) {
   std::vector<plan::Schedule> schedules;
   for (Rank rank = 0; rank < call.ranks; ++rank) schedules.push_back(algorithm.plan(problem_of(call, rank)));
@@ -57,7 +89,11 @@ std::vector<plan::Schedule> schedules_of(const algorithms::Algorithm& algorithm,
 
 plan::Cost cost_of(const algorithms::Algorithm& algorithm, const Call& call) {
   const std::vector<plan::Schedule> schedules = schedules_of(algorithm, call);
-  return plan::predict(schedules, problem_of(call, 0).topology, size_of(call.type), call.transport == "tcp");
+  plan::CostModel model;
+  model.mapped = call.mapped;
+  model.cores = call.cores;
+  if (call.cores == 0 && call.hosts == 1) model.cores = std::max(1u, std::thread::hardware_concurrency());
+  return plan::predict(schedules, problem_of(call, 0).topology, size_of(call.type), call.transport == "tcp", model);
 }
 
 }  // namespace regroup::tool

@@ -4,11 +4,13 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "algorithms/catalogue.h"
+#include "algorithms/tuning.h"
 #include "contest/board.h"
 #include "plan/cost.h"
 #include "plan/problem.h"
@@ -26,9 +28,16 @@ struct Call {
   DataType type = DataType::float32;
   ReduceOp::Kind op = ReduceOp::Kind::sum;
   std::string transport = "auto";
-  bool mapped = true;  // buffers that peers map
+  bool mapped = false;  // memory from regroup::allocate
   bool reproducible = false;
+  uint32_t cores = 0;  // of each host; 0: as many as this machine has, or with several hosts one for each rank
+  // all_to_all, gather, scatter: called in the form by which all ranks know the size.
+  bool size_agreed = false;
+  std::shared_ptr<const algorithms::Tuning> tuning;  // rows before the built-in ones; nullptr: none
 };
+
+// The table that REGROUP_TUNING names, or nullptr. A bad one is refused like a bad option.
+std::shared_ptr<const algorithms::Tuning> tuning_of_environment();
 
 // Elements of each rank's part, where there are parts, else of the vector: what `bytes` hold, and at least one.
 uint64_t elements_of(const Call& call);
@@ -36,8 +45,11 @@ uint64_t elements_of(const Call& call);
 uint64_t bytes_of(const Call& call);
 plan::Problem problem_of(const Call& call, Rank rank);
 algorithms::Facts facts_of(const Call& call);
+algorithms::Selection selection_of(const Call& call);
+// Whether the library does without a schedule, and this selection is for batches, and for calls that name it.
+bool takes_eager_path(const Call& call);
 std::vector<plan::Schedule> schedules_of(const algorithms::Algorithm& algorithm, const Call& call);
-// By the model of plan/cost.h.
+// By the model of plan/cost.h. Ranks share the cores of their host in turn.
 plan::Cost cost_of(const algorithms::Algorithm& algorithm, const Call& call);
 
 }  // namespace regroup::tool

@@ -46,7 +46,7 @@ Outcome try_one(const Options& options, const Contender& contender) {
   what.call.ranks = options.ranks;
   what.call.transport = contender.transport;
   what.sizes = {options.bytes};
-  what.mapped = contender.mapped;
+  what.call.mapped = contender.mapped;
   what.check = true;
   what.iterations = options.iterations;
   Outcome outcome{&contender, {}, 0, 0, false, 0};

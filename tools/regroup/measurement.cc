@@ -29,6 +29,7 @@ using contest::sleep_on;
 using contest::wake_all;
 using Steady = std::chrono::steady_clock;
 
+constexpr const char* kUs = "regroup";
 constexpr std::string_view kBare = "bare";
 constexpr uint32_t kRounds = 5;
 constexpr uint32_t kLeastIterations = 3;  // in a round, where they are not given
@@ -58,16 +59,19 @@ double median(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
+// A contender, or one of several ways of regroup's.
 struct Contestant {
   std::string name;
   Side* side = nullptr;
-  Crew crew;
+  uint32_t variant = 0;
+  std::shared_ptr<Crew> crew = std::make_shared<Crew>();
   std::string problem;  // it is out
   std::string cannot;   // out for this size
   uint32_t iterations = 0;
   std::vector<double> times;  // of this size, all rounds
   std::vector<double> round_p50s;
 
+  bool ours() const { return name == kUs; }
   bool in() const { return problem.empty() && cannot.empty(); }
 };
 
@@ -81,9 +85,9 @@ class Contest {
       one->side->turn.fetch_add(1, std::memory_order_release);
       wake_all(one->side->turn);
     }
-    for (const auto& one : contestants_) one->crew.end();
+    for (const auto& one : contestants_) one->crew->end();
     // What a peer's launcher may have left behind.
-    if (contestants_.size() > 1) signal_descendants(SIGKILL);
+    if (!what_.against.empty()) signal_descendants(SIGKILL);
   }
 
   std::string run(const std::function<void(const Measured&)>& result) {
@@ -92,7 +96,9 @@ class Contest {
     if (std::string problem = start(); !problem.empty()) return problem;
     for (uint32_t size = 0; size < what_.sizes.size(); ++size) {
       measure_size(size);
-      if (!us().problem.empty()) return us().problem;
+      for (const auto& one : contestants_) {
+        if (one->ours() && !one->problem.empty()) return one->problem;
+      }
       for (const auto& one : contestants_) result(result_of(*one, size));
     }
     return {};
@@ -122,20 +128,31 @@ class Contest {
   Contestant& add(const std::string& name) {
     contestants_.push_back(std::make_unique<Contestant>());
     contestants_.back()->name = name;
-    contestants_.back()->side = &board_->sides[contestants_.size() - 1];
+    contestants_.back()->side = &board_->sides[sides_++];
     return *contestants_.back();
+  }
+
+  // Another way of the first contender's, by the same processes.
+  void add_variant(uint32_t variant) {
+    auto made = std::make_unique<Contestant>();
+    made->name = us().name;
+    made->side = us().side;
+    made->crew = us().crew;
+    made->variant = variant;
+    contestants_.push_back(std::move(made));
   }
 
   std::string start() {
     std::optional<contest::SocketRing> ring;
     if (what_.floor && what_.call.transport == "tcp" && ranks() > 1) ring.emplace(ranks());
     const std::string store = "file://" + (folder_.path() / "store").string();
-    const bool started = add("regroup").crew.fork_ranks(ranks(), [&](Rank rank) {
+    const bool started = add(kUs).crew->fork_ranks(ranks(), [&](Rank rank) {
       contest::pin(rank);
       const auto contender = make_regroup_contender(what_, store, ring ? &*ring : nullptr);
       return contest::contend(*contender, *board_.get(), 0, rank);
     });
     if (!started) return fmt::format("cannot start {} processes", ranks());
+    for (uint32_t variant = 1; variant < what_.algorithms.size(); ++variant) add_variant(variant);
     if (!what_.against.empty()) adopt_orphans();
     for (const std::string& peer : what_.against) start_peer(peer);
     for (const auto& one : contestants_) {
@@ -150,16 +167,15 @@ class Contest {
     const std::filesystem::path launcher = launcher_of(name);
     if (!std::filesystem::exists(launcher)) {
       peer.problem = "its driver is not built (./dev peers installs peers and builds their drivers)";
-    } else if (!peer.crew.launch(launcher, ranks(), fmt::format("{}:{}", contestants_.size() - 1, board_.path()),
-                                 folder_.path())) {
+    } else if (!peer.crew->launch(launcher, ranks(), fmt::format("{}:{}", sides_ - 1, board_.path()), folder_.path())) {
       peer.problem = "cannot start its launcher";
     }
   }
 
   void start_bare(Contestant& peer) {
     bare_.emplace(board_->task);
-    const uint32_t side = static_cast<uint32_t>(contestants_.size() - 1);
-    const bool started = bare_->made() && peer.crew.fork_ranks(ranks(), [&](Rank rank) {
+    const uint32_t side = static_cast<uint32_t>(sides_ - 1);
+    const bool started = bare_->made() && peer.crew->fork_ranks(ranks(), [&](Rank rank) {
       contest::pin(rank);
       return contest::contend(*make_bare_contender(*bare_), *board_.get(), side, rank);
     });
@@ -173,7 +189,7 @@ class Contest {
     while (one.problem.empty() && !done()) {
       if (one.side->meeting.broken.load(std::memory_order_acquire)) one.problem = problems_of(one);
       std::string why;
-      if (one.crew.failed(&why)) drop(one, problems_of(one).empty() ? why : problems_of(one));
+      if (one.crew->failed(&why)) drop(one, problems_of(one).empty() ? why : problems_of(one));
       if (Steady::now() > until) drop(one, fmt::format("did not go on for {} s", patience.count()));
       if (one.problem.empty()) sleep_on(one.side->finished, one.side->finished.load(), kLook);
       if (progress_) progress_(board_->done.load(std::memory_order_relaxed), planned_);
@@ -202,6 +218,7 @@ class Contest {
     one.side->finished.store(0);
     one.side->order = order;
     one.side->size = size;
+    one.side->variant = one.variant;
     one.side->iterations = iterations;
     one.side->turn.fetch_add(1, std::memory_order_release);
     wake_all(one.side->turn);
@@ -263,6 +280,7 @@ class Contest {
     Measured measured;
     measured.bytes = bytes_of(call);
     measured.contender = one.name;
+    if (one.ours()) name_algorithm(one, call, &measured);
     measured.reason = one.problem.empty() ? one.cannot : one.problem;
     if (!measured.reason.empty()) return measured;
     std::vector<double> times = one.times;
@@ -275,19 +293,23 @@ class Contest {
     if (what_.check) measured.equal = !one.side->wrong[size].load();
     if (&one != &us()) {
       std::vector<double> ratios;
-      for (size_t round = 0; round < one.round_p50s.size(); ++round) {
+      const size_t rounds = std::min(one.round_p50s.size(), us().round_p50s.size());
+      for (size_t round = 0; round < rounds; ++round) {
         ratios.push_back(one.round_p50s[round] / us().round_p50s[round]);
       }
       measured.ratio = median(ratios);
       return measured;
     }
-    measured.algorithm = what_.algorithm;
-    if (measured.algorithm.empty())
-      measured.algorithm = algorithms::select(problem_of(call, 0), facts_of(call)).algorithm->name;
     measured.floor_us = median(floors_);
     measured.whole_us = board_->whole_us;
     measured.phases.assign(board_->phases, board_->phases + contest::kMostPhases);
     return measured;
+  }
+
+  void name_algorithm(const Contestant& one, const Call& call, Measured* measured) const {
+    measured->algorithm = what_.algorithms[one.variant];
+    if (!measured->algorithm.empty()) return;
+    measured->algorithm = takes_eager_path(call) ? "eager" : selection_of(call).algorithm->name;
   }
 
   const Measurement& what_;
@@ -296,6 +318,7 @@ class Contest {
   contest::SharedBoard board_;
   std::optional<BareArea> bare_;
   std::vector<std::unique_ptr<Contestant>> contestants_;
+  size_t sides_ = 0;            // in use
   std::vector<double> floors_;  // of this size, by round
   uint64_t planned_ = 0;
 };

@@ -20,15 +20,14 @@ struct Measurement {
   Call call;                    // but for `bytes`
   std::vector<uint64_t> sizes;  // in bytes of a rank's larger side
   ReduceOp op;
-  bool mapped = false;  // memory from regroup::allocate
   bool in_place = false;
   bool check = false;  // every output element, after every call
   bool floor = true;
-  std::string algorithm;             // empty: the library's choice
-  std::vector<std::string> against;  // peers, by name
-  uint32_t iterations = 0;           // 0: as many as `seconds` allows, at least a few
-  uint32_t warmup = 0;               // 0: some
-  double seconds = 0.7;              // to spend on a contender and a size, where `iterations` leaves it open
+  std::vector<std::string> algorithms = {""};  // they take turns, too; "": the library's choice
+  std::vector<std::string> against;            // peers, by name
+  uint32_t iterations = 0;                     // 0: as many as `seconds` allows, at least a few
+  uint32_t warmup = 0;                         // 0: some
+  double seconds = 0.7;                        // to spend on a contender and a size, where `iterations` leaves it open
 };
 
 // One contender at one size.
@@ -41,14 +40,15 @@ struct Measured {
   uint32_t iterations = 0;
   double p50_us = 0, min_us = 0, p99_us = 0;
   double floor_us = 0;  // regroup's; 0: none
-  double ratio = 0;     // a peer's: its p50 ÷ regroup's, the median over the rounds; 0: none
+  double ratio =
+      0;  // a peer's (or a further algorithm's): its p50 ÷ regroup's first, the median over the rounds; 0: none
   std::optional<bool> equal;
   double whole_us = 0;  // regroup's: rank 0's time for all measured calls, and where it went
   std::vector<contest::Phase> phases;
 };
 
-// Calls `result` for each size and contender as it is done, regroup first. Returns a problem of regroup's or of the
-// machine's for people; empty if there is none. A peer's problem is its `reason`.
+// Calls `result` for each size and contender as it is done, regroup first, with each of its algorithms. Returns a
+// problem of regroup's or of the machine's for people; empty if there is none. A peer's problem is its `reason`.
 std::string measure(const Measurement& what, const std::function<void(const Measured&)>& result,
                     const std::function<void(uint64_t, uint64_t)>& progress);
 

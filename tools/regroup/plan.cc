@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 
+#include "accuracy.h"
 #include "arguments.h"
 #include "choice.h"
+#include "measurement.h"
 #include "output.h"
+#include "profile.h"
+#include "transport/shm/layout.h"
 #include "verbs.h"
 
 namespace regroup::tool {
@@ -14,6 +18,8 @@ struct Options {
   Call call;
   std::string algorithm;
   int64_t rank = -1;
+  bool measure = false;
+  ReduceOp op;
   bool dot = false;
   bool json = false;
 };
@@ -21,6 +27,17 @@ struct Options {
 struct Candidate {
   const algorithms::Algorithm* algorithm;
   plan::Cost cost;
+  double measured_us = 0;  // 0: was not measured
+};
+
+// What was decided, and why.
+struct Choice {
+  Candidate chosen;
+  std::string_view reason;
+  std::string_view row;  // of which table; empty: of none
+  bool eager = false;    // the eager path comes before all this
+  std::vector<Candidate> candidates;
+  Accuracy accuracy;
 };
 
 std::vector<Candidate> candidates_of(const Call& call) {
@@ -94,11 +111,15 @@ Json cost_json(const Candidate& candidate) {
   object["steps"] = candidate.cost.steps;
   object["sent_bytes"] = candidate.cost.sent_bytes;
   object["read_bytes"] = candidate.cost.read_bytes;
+  if (candidate.measured_us > 0) {
+    object["measured_us"] = candidate.measured_us;
+    object["error"] = Accuracy::error(candidate.cost.us, candidate.measured_us);
+  }
   return object;
 }
 
-void print_as_json(const Options& options, const Candidate& chosen, std::string_view reason,
-                   const std::vector<Candidate>& candidates, const std::vector<plan::Schedule>& schedules) {
+void print_as_json(const Options& options, const Choice& choice, const std::vector<plan::Schedule>& schedules) {
+  const Candidate& chosen = choice.chosen;
   Json object;
   object["collective"] = name(options.call.collective);
   object["ranks"] = options.call.ranks;
@@ -106,34 +127,79 @@ void print_as_json(const Options& options, const Candidate& chosen, std::string_
   object["bytes"] = bytes_of(options.call);
   object["dtype"] = name(options.call.type);
   object.update(cost_json(chosen));
-  object["reason"] = reason;
+  object["reason"] = choice.reason;
+  object["eager"] = choice.eager;
+  object["decided_by"] = choice.row.empty() ? Json() : Json(choice.row);
   object["source"] = chosen.algorithm->source;
   Json alternatives = Json::array();
-  for (const Candidate& other : candidates) {
+  for (const Candidate& other : choice.candidates) {
     if (other.algorithm != chosen.algorithm) alternatives.push_back(cost_json(other));
   }
   object["alternatives"] = std::move(alternatives);
+  if (choice.accuracy.count() > 0) object["median_error"] = choice.accuracy.median_error();
   const Rank rank = options.rank < 0 ? 0 : static_cast<Rank>(options.rank);
   object["rank"] = rank;
   object["schedule"] = plan::to_string(schedules[rank]);
   print_json(object);
 }
 
-void print_for_people(const Options& options, const Candidate& chosen, std::string_view reason,
-                      const std::vector<Candidate>& candidates, const std::vector<plan::Schedule>& schedules) {
+void print_for_people(const Options& options, const Choice& choice, const std::vector<plan::Schedule>& schedules) {
   const Call& call = options.call;
+  const Candidate& chosen = choice.chosen;
   print("{} of {} among {} ranks{}: {}, because: {}\n", name(call.collective), human_bytes(bytes_of(call)), call.ranks,
-        call.hosts > 1 ? fmt::format(" on {} hosts", call.hosts) : "", chosen.algorithm->name, reason);
-  print("source: {}\n\n", chosen.algorithm->source);
-  print("{:<22} {:>12} {:>8} {:>14} {:>14}\n", "algorithm", "predicted", "steps", "sent a rank", "read a rank");
-  for (const Candidate& candidate : candidates) {
-    print("{:<22} {:>9.1f} us {:>8} {:>14} {:>14}{}\n", candidate.algorithm->name, candidate.cost.us,
+        call.hosts > 1 ? fmt::format(" on {} hosts", call.hosts) : "", chosen.algorithm->name, choice.reason);
+  if (!choice.row.empty())
+    print("decided by: {}\n", choice.row == algorithms::kBuiltIn ? "the built-in table" : choice.row);
+  print("source: {}\n", chosen.algorithm->source);
+  if (choice.eager) {
+    print(
+        "but a call that does not name it takes the eager path, without a schedule (up to {} of a rank on one host)\n",
+        human_bytes(transport::shm::kEagerPayload));
+  }
+  print("\n");
+  print("{:<22} {:>12}{} {:>8} {:>14} {:>14}\n", "algorithm", "predicted",
+        options.measure ? fmt::format(" {:>12} {:>8}", "measured", "error") : "", "steps", "sent a rank",
+        "read a rank");
+  for (const Candidate& candidate : choice.candidates) {
+    std::string measured;
+    if (candidate.measured_us > 0) {
+      measured = fmt::format(" {:>9.1f} us {:>6.0f} %", candidate.measured_us,
+                             100 * Accuracy::error(candidate.cost.us, candidate.measured_us));
+    } else if (options.measure) {
+      measured = fmt::format(" {:>12} {:>8}", "-", "-");
+    }
+    print("{:<22} {:>9.1f} us{} {:>8} {:>14} {:>14}{}\n", candidate.algorithm->name, candidate.cost.us, measured,
           candidate.cost.steps, human_bytes(candidate.cost.sent_bytes), human_bytes(candidate.cost.read_bytes),
           candidate.algorithm == chosen.algorithm ? "  ← this one" : "");
   }
-  print("(most of any rank; by a model of latency and bandwidth, not by measurement)\n");
+  print("(most of any rank; predicted by a model of latency and bandwidth)\n");
+  if (options.measure) print("{}\n", choice.accuracy.to_string());
   const Rank rank = options.rank < 0 ? 0 : static_cast<Rank>(options.rank);
   print("\nsteps of rank {}, in elements of {}:\n{}", rank, name(call.type), plan::to_string(schedules[rank]));
+}
+
+// Measures all candidates, in turns. The problem; empty if there is none.
+std::string measure_all(const Options& options, Choice* choice) {
+  Measurement what;
+  what.call = options.call;
+  what.op = options.op;
+  what.sizes = {options.call.collective == Collective::barrier ? 0 : options.call.bytes};
+  what.floor = false;
+  what.algorithms.clear();
+  for (const Candidate& candidate : choice->candidates) what.algorithms.emplace_back(candidate.algorithm->name);
+  const auto take = [&](const Measured& measured) {
+    if (!measured.reason.empty()) {
+      note("{}: {}\n", measured.algorithm, measured.reason);
+      return;
+    }
+    for (Candidate& candidate : choice->candidates) {
+      if (candidate.algorithm->name != measured.algorithm) continue;
+      candidate.measured_us = measured.p50_us;
+      choice->accuracy.add(candidate.cost.us, measured.p50_us);
+      if (candidate.algorithm == choice->chosen.algorithm) choice->chosen = candidate;
+    }
+  };
+  return measure(what, take, {});
 }
 
 int explain(Options& options) {
@@ -143,14 +209,25 @@ int explain(Options& options) {
   if (options.rank >= static_cast<int64_t>(call.ranks)) {
     throw CLI::ValidationError("--rank", "takes a rank below the number of ranks");
   }
+  if (options.measure && call.hosts > 1) throw CLI::ValidationError("--measure", "measures on this host only");
+  if (options.measure && call.ranks > contest::kMostRanks) {
+    throw CLI::ValidationError("--measure", fmt::format("takes at most {} ranks", contest::kMostRanks));
+  }
   if (call.transport == "shm" && call.hosts > 1) throw CLI::ValidationError("--transport", "shm serves one host only");
-  const algorithms::Selection selection = algorithms::select(problem_of(call, 0), facts_of(call));
+  options.call.tuning = tuning_of_environment();
+  options.call.size_agreed = true;
+  const algorithms::Selection selection = selection_of(call);
   const algorithms::Algorithm* algorithm = selection.algorithm;
-  std::string_view reason = selection.reason;
-  const std::vector<Candidate> candidates = candidates_of(call);
+  Choice choice;
+  choice.reason = selection.reason;
+  choice.row = selection.row;
+  choice.eager = options.algorithm.empty() && takes_eager_path(call);
+  choice.candidates = candidates_of(call);
+  const std::vector<Candidate>& candidates = choice.candidates;
   if (!options.algorithm.empty()) {
     algorithm = algorithms::find(call.collective, options.algorithm);
-    reason = "asked for";
+    choice.reason = "asked for";
+    choice.row = {};
     const bool usable = std::any_of(candidates.begin(), candidates.end(),
                                     [&](const Candidate& one) { return one.algorithm == algorithm; });
     if (!usable) {
@@ -160,13 +237,19 @@ int explain(Options& options) {
     }
   }
   const std::vector<plan::Schedule> schedules = schedules_of(*algorithm, call);
-  const Candidate chosen{algorithm, cost_of(*algorithm, call)};
+  choice.chosen = {algorithm, cost_of(*algorithm, call)};
+  if (options.measure) {
+    if (std::string problem = measure_all(options, &choice); !problem.empty()) {
+      note("regroup plan: {}\n", problem);
+      return kFailed;
+    }
+  }
   if (options.dot)
     print_dot(options, schedules);
   else if (options.json)
-    print_as_json(options, chosen, reason, candidates, schedules);
+    print_as_json(options, choice, schedules);
   else
-    print_for_people(options, chosen, reason, candidates, schedules);
+    print_for_people(options, choice, schedules);
   return kWorked;
 }
 
@@ -183,17 +266,23 @@ void add_plan(CLI::App& app, int* status) {
   call.bytes = 1 << 20;
   add_size(*verb, "--bytes", &call.bytes, "of a rank's larger side (1M)");
   add_count(*verb, "--hosts", &call.hosts, 1, 1024, "on how many hosts (1)");
+  add_count(*verb, "--cores", &call.cores, 1, 1024,
+            "of each host, which the prediction goes by (this machine's; with several hosts one for each rank)");
   add_count(*verb, "--root", &call.root, 0, 1023, "the root, where there is one (0)");
   add_type(*verb, &call.type);
-  static ReduceOp op;
-  add_op(*verb, &op);
+  add_op(*verb, &options.op);
   add_choice(*verb, "--transport", &call.transport, {"auto", "shm", "tcp"}, "auto, shm or tcp (auto)");
+  static std::string memory = "ordinary";
+  add_choice(*verb, "--memory", &memory, {"ordinary", "mapped"}, "ordinary, or mapped by regroup::allocate (ordinary)");
   verb->add_option("--algorithm", options.algorithm, "as if it were asked for by name");
   verb->add_flag("--reproducible", call.reproducible, "fold in rank order");
-  verb->add_flag("--dot", options.dot, "a graph for Graphviz");
+  CLI::Option* measured = verb->add_flag("--measure", options.measure,
+                                         "also measure all candidates here, and show how far the model is off");
+  verb->add_flag("--dot", options.dot, "a graph for Graphviz")->excludes(measured);
   verb->add_flag("--json", options.json, "one JSON object");
   verb->callback([status, one] {
-    options.call.op = op.kind;
+    options.call.op = options.op.kind;
+    options.call.mapped = memory == "mapped";
     if (one->count() > 0) options.rank = rank;
     *status = explain(options);
   });

@@ -13,8 +13,9 @@ namespace {
 
 using contest::Turn;
 
-// The operation that a turn asks for. all_to_all exchanges lists of buffers; the others cut one buffer.
-Operation operation_of(const Turn& turn, const CallOptions& options) {
+// The operation that a turn asks for. all_to_all exchanges lists of buffers; the others cut one buffer. With
+// `size_agreed`, it takes the form by which all ranks know the size: one buffer, and counts on all ranks.
+Operation operation_of(const Turn& turn, const CallOptions& options, bool size_agreed) {
   const contest::Task& task = *turn.task;
   const bool in = task.in_place;
   const ReduceOp op = task.op;
@@ -27,6 +28,7 @@ Operation operation_of(const Turn& turn, const CallOptions& options) {
     }
     return buffers;
   };
+  const std::vector<uint64_t> counts(task.ranks, turn.part);
   const Buffer input = buffer(turn.input, turn.input_parts), output = buffer(turn.output, turn.output_parts);
   switch (task.collective) {
     case Collective::barrier:
@@ -40,17 +42,28 @@ Operation operation_of(const Turn& turn, const CallOptions& options) {
       return turn.at_root() ? reduce(from(input), into(output), op, root, options)
                             : reduce(from(input), op, root, options);
     case Collective::gather:
+      if (size_agreed && !in) {
+        return turn.at_root() ? gather(from(input), into(output), counts, root, options)
+                              : gather(from(input), counts, root, options);
+      }
       if (!turn.at_root())
         return gather(from(buffer(in ? turn.input + turn.rank * turn.part_bytes() : turn.input, 1)), root, options);
       return in ? gather(in_place(output), root, options) : gather(from(input), into(output), root, options);
     case Collective::all_gather:
       return in ? all_gather(in_place(output), options) : all_gather(from(input), into(output), options);
     case Collective::scatter:
+      if (size_agreed && !in) {
+        return turn.at_root() ? scatter(from(input), into(output), counts, root, options)
+                              : scatter(into(output), counts, root, options);
+      }
       if (!turn.at_root()) return scatter(into(output), root, options);
       return in ? scatter(in_place(input), root, options) : scatter(from(input), into(output), root, options);
     case Collective::reduce_scatter:
       return in ? reduce_scatter(in_place(input), op, options) : reduce_scatter(from(input), into(output), op, options);
     default:
+      if (size_agreed) {
+        return in ? all_to_all(in_place(output), options) : all_to_all(from(input), into(output), options);
+      }
       return in ? all_to_all(in_place(list(turn.output, turn.output_parts)), options)
                 : all_to_all(from(list(turn.input, turn.input_parts)), into(list(turn.output, turn.output_parts)),
                              options);
@@ -78,7 +91,7 @@ class RegroupContender final : public contest::Contender {
   }
 
   std::byte* take(uint64_t bytes) override {
-    if (!what_.mapped) return Contender::take(bytes);
+    if (!what_.call.mapped) return Contender::take(bytes);
     Result<Allocation> made = allocate(bytes);
     if (!made.ok()) return nullptr;
     return allocations_.emplace_back(std::move(made).value()).data();
@@ -87,10 +100,13 @@ class RegroupContender final : public contest::Contender {
   std::string prepare(const Turn& turn) override {
     turn_ = turn;
     CallOptions options;
-    options.algorithm = what_.algorithm;
+    options.algorithm = what_.algorithms[turn.variant];
     options.reproducible = what_.call.reproducible;
-    operation_ = operation_of(turn, options);
-    return {};
+    operation_ = operation_of(turn, options, what_.call.size_agreed);
+    if (options.algorithm.empty()) return {};
+    // Whether it can serve also follows from what this machine allows.
+    const Result<Prepared> prepared = group_.prepare(operation_);
+    return prepared.ok() ? std::string() : prepared.status().to_string();
   }
 
   std::string call() override {

@@ -105,31 +105,7 @@ Status NativeBackend::known_to_fail(uint64_t sequence) {
 // Whether the operation is of so few bytes that every rank's input travels with its arrival: a decision from agreed
 // facts.
 bool NativeBackend::eager(const Request& request) const {
-  const uint64_t limit = transport_->eager_limit();
-  if (limit == 0 || request.collective == Collective::batch) return false;
-  if (!request.algorithm.empty() && request.algorithm != "eager") return false;
-  const uint64_t width = size_of(request.type);
-  switch (request.collective) {
-    case Collective::barrier:
-      return true;
-    case Collective::broadcast:
-    case Collective::reduce:
-    case Collective::all_reduce:
-      return request.count * width <= limit;
-    case Collective::all_gather:
-      if (request.equal) return request.count * width <= limit;
-      return *std::max_element(request.counts.begin(), request.counts.end()) * width <= limit;
-    case Collective::gather:
-      return request.counts_known && *std::max_element(request.counts.begin(), request.counts.end()) * width <= limit;
-    case Collective::scatter:
-      return request.counts_known && agreed_bytes(request, facts_.size) <= limit;
-    case Collective::reduce_scatter:
-      return agreed_bytes(request, facts_.size) <= limit;
-    case Collective::all_to_all:
-      return request.equal && agreed_bytes(request, facts_.size) <= limit;
-    default:
-      return false;
-  }
+  return takes_eager_path(request, facts_.size, transport_->eager_limit());
 }
 
 // Expects begun_signature_ to be that of the request.
@@ -191,10 +167,7 @@ bool NativeBackend::bind_memory(Job& job, const Plan& plan) {
   const bool is_batch = job.request().collective == Collective::batch;
   const size_t members = is_batch ? job.request().members.size() : 1;
   const auto member = [&](size_t i) -> const Request& { return is_batch ? job.request().members[i] : job.request(); };
-  // Staged algorithms need no moving, so that a rank rather wants staging than moves its input.
-  const auto moves = [&](const Request& request) {
-    return request.in_place && !plan.in_place && plan.staged == nullptr;
-  };
+  const auto moves = [&](const Request& request) { return request.in_place && !plan.in_place; };
   const plan::Schedule& schedule = plan.program.schedule();
   const auto scratch_count = [&](size_t i) {
     const uint64_t count = schedule.scratch_count(static_cast<uint16_t>(i));
@@ -287,7 +260,6 @@ Status NativeBackend::begin_planned(Job& job) {
   opening.signature = job.signature_;
   if (plan_->program.schedule().one_sided()) opening.members = memories_;
   opening.may_stage = plan_->staged != nullptr;
-  opening.wants_staging = job.request().in_place && !plan_->in_place;
   gives_.assign(facts_.size, 0);
   takes_.assign(facts_.size, 0);
   if (add_pair_sizes(job.request(), facts_.rank, 1, &gives_, &takes_)) {

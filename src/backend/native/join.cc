@@ -87,7 +87,7 @@ class NativeBackend::Joining {
     mine_.host = host_identity(options_.host_label);
     mine_.machine = host_identity("");
     mine_.wires = static_cast<int>(options_.wires);
-    mine_.selection = algorithms::selection_hash();
+    mine_.selection = algorithms::selection_hash(options_.tuning.get());
     mine_.pid = getpid();
     mine_.process = transport::shm::process_token();
     mine_.bell = backend_->waker_.bell();
@@ -143,7 +143,10 @@ class NativeBackend::Joining {
                       {rank});
       }
       if (contact.selection != mine_.selection) {
-        return Status(StatusCode::io_error, who + " would choose algorithms by another table than this rank", {rank});
+        return Status(StatusCode::invalid_argument,
+                      who + " would choose algorithms by another table than this rank: REGROUP_TUNING (or " +
+                          "JoinOptions::tuning) must lead all ranks to the same rows",
+                      {rank});
       }
       if (contact.wires != mine_.wires) {
         return Status(StatusCode::invalid_argument, who + " asked for another transport than this rank", {rank});

@@ -26,6 +26,7 @@ NativeBackend::NativeBackend(const NativeOptions& options)
       left_(options.size) {
   facts_.rank = options.rank;
   facts_.size = options.size;
+  facts_.tuning = options.tuning;
 }
 
 // The last holder has let go.

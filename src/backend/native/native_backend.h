@@ -49,6 +49,7 @@ struct NativeOptions {
   std::string towards;     // a host all members reach (the store's); may be empty
   std::string host_label;  // ranks with different labels count as being on different hosts
   bool cross_process_reads = true;
+  std::shared_ptr<const algorithms::Tuning> tuning;  // rows before the built-in table's; nullptr: none
 };
 
 class NativeBackend final : public Backend {

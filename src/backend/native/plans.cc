@@ -119,6 +119,33 @@ uint64_t agreed_bytes(const Request& request, Rank size) {
   }
 }
 
+bool takes_eager_path(const Request& request, Rank size, uint64_t limit) {
+  if (limit == 0 || request.collective == Collective::batch) return false;
+  if (!request.algorithm.empty() && request.algorithm != "eager") return false;
+  const uint64_t width = size_of(request.type);
+  switch (request.collective) {
+    case Collective::barrier:
+      return true;
+    case Collective::broadcast:
+    case Collective::reduce:
+    case Collective::all_reduce:
+      return request.count * width <= limit;
+    case Collective::all_gather:
+      if (request.equal) return request.count * width <= limit;
+      return *std::max_element(request.counts.begin(), request.counts.end()) * width <= limit;
+    case Collective::gather:
+      return request.counts_known && *std::max_element(request.counts.begin(), request.counts.end()) * width <= limit;
+    case Collective::scatter:
+      return request.counts_known && agreed_bytes(request, size) <= limit;
+    case Collective::reduce_scatter:
+      return agreed_bytes(request, size) <= limit;
+    case Collective::all_to_all:
+      return request.equal && agreed_bytes(request, size) <= limit;
+    default:
+      return false;
+  }
+}
+
 algorithms::Facts selection_facts(const Request& request, const Problem& problem, const GroupFacts& facts,
                                   bool staging) {
   algorithms::Facts selection;
@@ -137,7 +164,7 @@ namespace {
 Result<const Algorithm*> choose_for(const Request& request, const Problem& problem, const GroupFacts& facts) {
   const algorithms::Facts selection = selection_facts(request, problem, facts);
   if (request.algorithm.empty() || request.algorithm == "eager")
-    return algorithms::select(problem, selection).algorithm;
+    return algorithms::select(problem, selection, facts.tuning.get()).algorithm;
   const Algorithm* named = algorithms::find(request.collective, request.algorithm);
   if (named == nullptr) {
     std::string known;
@@ -204,6 +231,15 @@ Result<std::shared_ptr<const Plan>> PlanCache::find(const Request& request) {
   return plan;
 }
 
+// Where sizes differ by pair, staged blocks cannot grow, so that a plan's length is that of the data: up to a point.
+bool PlanCache::too_long_to_stage(const Request& request) {
+  uint64_t longest = 0;
+  for (const auto* counts : {&request.counts, &request.receive_counts}) {
+    for (const uint64_t count : *counts) longest = std::max(longest, count);
+  }
+  return request.collective == Collective::all_to_all && longest > kMostStagedBytes / size_of(request.type);
+}
+
 Result<std::shared_ptr<Plan>> PlanCache::make(const Request& request) {
   const Problem problem = problem_of(request, facts_);
   Result<const Algorithm*> chosen = choose_for(request, problem, facts_);
@@ -212,8 +248,9 @@ Result<std::shared_ptr<Plan>> PlanCache::make(const Request& request) {
   auto plan = std::make_shared<Plan>(algorithm.plan(problem));
   plan->in_place = algorithm.in_place;
   plan->algorithm = algorithm.name;
-  if (facts_.one_sided_everywhere && request.algorithm.empty()) {
-    const Algorithm& staged = *algorithms::select(problem, selection_facts(request, problem, facts_, true)).algorithm;
+  if (facts_.one_sided_everywhere && request.algorithm.empty() && !too_long_to_stage(request)) {
+    const Algorithm& staged =
+        *algorithms::select(problem, selection_facts(request, problem, facts_, true), facts_.tuning.get()).algorithm;
     if (&staged != &algorithm) {
       REGROUP_ASSERT(staged.in_place);
       auto other = std::make_shared<Plan>(staged.plan(problem));

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "algorithms/catalogue.h"
+#include "algorithms/tuning.h"
 #include "backend/request.h"
 #include "executor/execution.h"
 #include "executor/program.h"
@@ -26,6 +27,7 @@ struct GroupFacts {
   plan::Topology topology;
   bool one_sided_everywhere = false;
   bool one_sided_inside_hosts = false;
+  std::shared_ptr<const algorithms::Tuning> tuning;  // nullptr: none
 };
 
 // A program, and whether the caller's input has to be copied out of the way where it shares memory with the output.
@@ -50,6 +52,9 @@ algorithms::Facts selection_facts(const Request& request, const plan::Problem& p
 // Bytes of the larger side of the operation, as the command line counts them; agreed, or 0 where sizes differ by pair.
 uint64_t agreed_bytes(const Request& request, Rank size);
 
+// Whether it goes by the eager path, where a rank's input may have `limit` bytes (0: there is none). Agreed.
+bool takes_eager_path(const Request& request, Rank size, uint64_t limit);
+
 // Plans that were made, the least recently used of them dropped when they exceed `kMostBytes`. Used by the driver
 // alone.
 class PlanCache {
@@ -73,6 +78,8 @@ class PlanCache {
     std::list<Key>::iterator used;
   };
 
+  static constexpr uint64_t kMostStagedBytes = 256 << 20;  // of a part
+  static bool too_long_to_stage(const Request& request);
   void put_words(const Request& request);
   Result<std::shared_ptr<Plan>> make(const Request& request);
   Result<std::shared_ptr<Plan>> make_batch(const Request& request);

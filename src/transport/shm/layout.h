@@ -40,8 +40,8 @@ struct alignas(64) Head {
 
 constexpr uint64_t progress_of(uint64_t sequence, plan::Mark mark) { return sequence << 24 | mark; }
 
-// Where the input of an eager operation is. Of others: whether the rank wants staging.
-enum class Shown : uint64_t { in_line, behind, lent, nothing, staging_wanted };
+// Where the input of an eager operation is. Of others: what the rank says about staging.
+enum class Shown : uint64_t { in_line, behind, lent, no_staging, may_stage, wants_staging };
 
 struct alignas(64) Line {
   std::atomic<uint64_t> sequence;  // last: what follows belongs to it

@@ -219,8 +219,8 @@ void ShmTransport::begin(const Opening& opening) {
   Line& line = own().lines[parity];
   line.fingerprint = fingerprint_;
   // Threads of one process read each other's ordinary memory as it is.
-  const bool wanted = opening.may_stage && (opening.wants_staging || (!all_mapped && other_processes_));
-  line.shown = wanted ? Shown::staging_wanted : Shown::nothing;
+  const bool wanted = !all_mapped && other_processes_;
+  line.shown = !opening.may_stage ? Shown::no_staging : wanted ? Shown::wants_staging : Shown::may_stage;
   line.sequence.store(sequence_, std::memory_order_release);
   ring_sleepers();
 }
@@ -244,9 +244,14 @@ Gathering ShmTransport::gathered(Conflict* conflict) {
 
 bool ShmTransport::staging() const {
   const uint64_t parity = sequence_ & 1;
-  bool wanted = own().lines[parity].shown == Shown::staging_wanted;
-  for (const Rank rank : local_) wanted |= peers_[rank].control->lines[parity].shown == Shown::staging_wanted;
-  return wanted;
+  bool wanted = own().lines[parity].shown == Shown::wants_staging;
+  bool possible = own().lines[parity].shown != Shown::no_staging;
+  for (const Rank rank : local_) {
+    const Shown shown = peers_[rank].control->lines[parity].shown;
+    wanted |= shown == Shown::wants_staging;
+    possible &= shown != Shown::no_staging;
+  }
+  return wanted && possible;
 }
 
 // Every rank of the host sees the same lines, so every one comes to the same verdict. The most are taken to be right;
