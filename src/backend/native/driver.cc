@@ -15,8 +15,10 @@ constexpr int kSpins = 2000;
 constexpr int kSpinsOversubscribed = 20;
 // A turn over sockets asks the kernel, and takes a microsecond or more.
 constexpr int kSpinsOverSockets = 50;
-// Yields before sleeping; a yield costs from some 0.1 µs (nobody else wants the core) up.
+// Yields before sleeping; a yield costs from some 0.1 µs (nobody else wants the core) up. Over sockets few: the kernel
+// wakes whoever sleeps when there is something for it, and each turn until then would ask in vain.
 constexpr int kYields = 400;
+constexpr int kYieldsOverSockets = 20;
 // While things move, deadlines are looked at every so many turns.
 constexpr uint32_t kBusyTurns = 64;
 
@@ -25,6 +27,7 @@ constexpr uint32_t kBusyTurns = 64;
 // Until `mine` is done, or (without one) until nothing is left or somebody waits who can drive.
 void NativeBackend::drive(Job* mine, base::Time until) {
   const int spins = oversubscribed_ ? kSpinsOversubscribed : tcp_ != nullptr ? kSpinsOverSockets : kSpins;
+  const int yields = tcp_ != nullptr ? kYieldsOverSockets : kYields;
   int idle_turns = 0;
   uint32_t busy_turns = 0;
   while (true) {
@@ -45,7 +48,7 @@ void NativeBackend::drive(Job* mine, base::Time until) {
     }
     look_at_clock();
     if (until != base::Time::max() && base::Clock::now() >= until) return;
-    if (idle_turns <= spins + kYields) {
+    if (idle_turns <= spins + yields) {
       sched_yield();
     } else if (sleep_until(until)) {
       idle_turns = spins;
