@@ -71,8 +71,7 @@ constexpr Row kTable[] = {
     {all_reduce, Where::by_host, "hierarchical", kHosts},
     {all_reduce, Where::anywhere, "recursive_doubling", kLatency, 16 * KiB},
     {all_reduce, Where::anywhere, "rabenseifner", "medium: few steps and fewest bytes", 1 * MiB},
-    {all_reduce, Where::anywhere, "rabenseifner", "large messages, fewest bytes", kAnySize, {.least = 2, .most = 2}},
-    {all_reduce, Where::anywhere, "rabenseifner", "large messages, fewest bytes", kAnySize, {.least = 4, .most = 4}},
+    {all_reduce, Where::anywhere, "rabenseifner", "large, few ranks: few and large messages", kAnySize, {.most = 4}},
     {all_reduce, Where::anywhere, "ring", kBandwidth},
     {all_reduce, Where::anywhere, "exchange", kOneFold},
 
