@@ -43,6 +43,7 @@ constexpr std::string_view kFoldAll = "small: fold all inputs where they lie";
 constexpr std::string_view kHosts = "reads inside hosts, messages between them";
 constexpr std::string_view kLatency = "small: fewest steps";
 constexpr std::string_view kBandwidth = "large: fewest bytes";
+constexpr std::string_view kFewRanks = "large, few ranks: few and large messages";
 constexpr std::string_view kOneFold = "one fold in rank order, by messages";
 
 // From the most to the least preferred. A row whose algorithm can't serve (see `usable`) is passed over, so that rows
@@ -71,7 +72,7 @@ constexpr Row kTable[] = {
     {all_reduce, Where::by_host, "hierarchical", kHosts},
     {all_reduce, Where::anywhere, "recursive_doubling", kLatency, 16 * KiB},
     {all_reduce, Where::anywhere, "rabenseifner", "medium: few steps and fewest bytes", 1 * MiB},
-    {all_reduce, Where::anywhere, "rabenseifner", "large, few ranks: few and large messages", kAnySize, {.most = 4}},
+    {all_reduce, Where::anywhere, "rabenseifner", kFewRanks, kAnySize, {.most = 4}},
     {all_reduce, Where::anywhere, "ring", kBandwidth},
     {all_reduce, Where::anywhere, "exchange", kOneFold},
 
@@ -83,6 +84,7 @@ constexpr Row kTable[] = {
     {all_gather, Where::by_host, "hierarchical", kHosts},
     {all_gather, Where::anywhere, "recursive_doubling", kLatency, 64 * KiB},
     {all_gather, Where::anywhere, "bruck", kLatency, 64 * KiB},
+    {all_gather, Where::anywhere, "recursive_doubling", kFewRanks, kAnySize, {.most = 2}},
     {all_gather, Where::anywhere, "ring", kBandwidth},
 
     {scatter, Where::shared, "direct", kReads},
@@ -92,6 +94,7 @@ constexpr Row kTable[] = {
     {reduce_scatter, Where::shared, "direct", kReads},
     {reduce_scatter, Where::by_host, "hierarchical", kHosts},
     {reduce_scatter, Where::anywhere, "recursive_halving", kLatency, 64 * KiB},
+    {reduce_scatter, Where::anywhere, "recursive_halving", kFewRanks, kAnySize, {.most = 4}},
     {reduce_scatter, Where::anywhere, "ring", kBandwidth},
     {reduce_scatter, Where::anywhere, "exchange", kOneFold},
 
