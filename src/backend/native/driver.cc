@@ -15,10 +15,13 @@ constexpr int kSpins = 2000;
 constexpr int kSpinsOversubscribed = 20;
 // A turn over sockets asks the kernel, and takes a microsecond or more.
 constexpr int kSpinsOverSockets = 50;
-// Yields before sleeping; a yield costs from some 0.1 µs (nobody else wants the core) up. Over sockets few: the kernel
-// wakes whoever sleeps when there is something for it, and each turn until then would ask in vain.
+// Yields before sleeping; a yield costs from some 0.1 µs (nobody else wants the core) up.
 constexpr int kYields = 400;
-constexpr int kYieldsOverSockets = 20;
+// Where there are only sockets the kernel wakes a sleeper as soon as there is something for it. So yield once, for the
+// peer that may be next on this core, and sleep: each further turn would ask in vain, and each further yield may give
+// the core to somebody else for milliseconds.
+constexpr int kSpinsOversubscribedOverSockets = 1;
+constexpr int kYieldsOverSockets = 1;
 // While things move, deadlines are looked at every so many turns.
 constexpr uint32_t kBusyTurns = 64;
 
@@ -26,8 +29,11 @@ constexpr uint32_t kBusyTurns = 64;
 
 // Until `mine` is done, or (without one) until nothing is left or somebody waits who can drive.
 void NativeBackend::drive(Job* mine, base::Time until) {
-  const int spins = oversubscribed_ ? kSpinsOversubscribed : tcp_ != nullptr ? kSpinsOverSockets : kSpins;
-  const int yields = tcp_ != nullptr ? kYieldsOverSockets : kYields;
+  const bool only_sockets = tcp_ != nullptr && shm_ == nullptr;
+  const int spins = oversubscribed_   ? (only_sockets ? kSpinsOversubscribedOverSockets : kSpinsOversubscribed)
+                    : tcp_ != nullptr ? kSpinsOverSockets
+                                      : kSpins;
+  const int yields = only_sockets ? kYieldsOverSockets : kYields;
   int idle_turns = 0;
   uint32_t busy_turns = 0;
   while (true) {
