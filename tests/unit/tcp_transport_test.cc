@@ -2,6 +2,7 @@
 // Two or more TCP transports, driven by one thread or by one each: everything that goes well.
 #include <thread>
 
+#include "net/socket.h"
 #include "unit/tcp_support.h"
 
 namespace regroup::transport {
@@ -235,6 +236,13 @@ TEST(TcpTransport, AnnouncesTheLowestRank) {
   mesh[0]->post_receive(got.message);
   ASSERT_TRUE(mesh.drive([&] { return got.done() && large.done(); }));
   EXPECT_EQ(mesh[0]->announced(9, sequences), 2u);
+}
+
+TEST(TcpTransport, KnowsStreamsInsideTheMachine) {
+  const auto loopback = connected(Wire::loopback);
+  EXPECT_TRUE(net::within_machine(loopback.first.get()));
+  EXPECT_TRUE(net::within_machine(loopback.second.get()));
+  EXPECT_FALSE(net::within_machine(connected(Wire::unix_socket).first.get()));
 }
 
 TEST(TcpTransport, KeepsScratch) {
