@@ -98,7 +98,7 @@ SocketRing::SocketRing(Rank ranks) {
 
 void SocketRing::close_all() { listeners_.clear(); }
 
-bool SocketRing::connect(Rank rank) {
+bool SocketRing::connect(Rank rank, int send_buffer) {
   sockaddr_in address{};
   address.sin_family = AF_INET;
   address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
@@ -111,25 +111,25 @@ bool SocketRing::connect(Rank rank) {
     const int on = 1;
     if (!fd->valid() || ::fcntl(fd->get(), F_SETFL, O_NONBLOCK) != 0) return false;
     ::setsockopt(fd->get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+    if (send_buffer > 0) ::setsockopt(fd->get(), SOL_SOCKET, SO_SNDBUF, &send_buffer, sizeof send_buffer);
   }
   return true;
 }
 
-bool SocketRing::exchange(std::byte* buffer, uint64_t buffer_bytes, uint64_t bytes) {
-  // The first half of the buffer is sent, the second received into, again and again.
+bool SocketRing::exchange(std::byte* buffer, uint64_t buffer_bytes, uint64_t sends, uint64_t receives) {
   const uint64_t half = std::max<uint64_t>(1, buffer_bytes / 2);
-  uint64_t to_send = bytes, to_receive = bytes;
+  uint64_t to_send = sends, to_receive = receives;
   while (to_send > 0 || to_receive > 0) {
     bool moved = false;
     if (to_send > 0) {
-      const uint64_t at = (bytes - to_send) % half;
+      const uint64_t at = (sends - to_send) % half;
       const ssize_t sent = ::send(right_.get(), buffer + at, std::min(to_send, half - at), MSG_NOSIGNAL);
       if (sent < 0 && errno != EAGAIN && errno != EINTR) return false;
       if (sent > 0) to_send -= static_cast<uint64_t>(sent);
       moved = sent > 0;
     }
     if (to_receive > 0) {
-      const uint64_t at = (bytes - to_receive) % half;
+      const uint64_t at = (receives - to_receive) % half;
       const ssize_t got = ::recv(left_.get(), buffer + half + at, std::min(to_receive, half - at), 0);
       if (got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR)) return false;
       if (got > 0) to_receive -= static_cast<uint64_t>(got);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What no implementation can beat: the bytes that a collective must move, moved by nothing but copies, or by bare
-// sockets.
+// What implementations are measured by: the bytes that a collective must move, moved by nothing but copies, which none
+// can beat, or by bare sockets as the system sets them up.
 #pragma once
 
 #include <chrono>
@@ -35,16 +35,17 @@ class CopyFloor {
   bool streaming_ = false;
 };
 
-// A TCP connection over loopback from every rank to the next: each sends and receives as many bytes at once.
+// A TCP connection over loopback from every rank to the next, on which a rank sends and receives at once.
 class SocketRing {
  public:
   // In the parent, before it forks.
   explicit SocketRing(Rank ranks);
   // In the parent, after.
   void close_all();
-  // In rank `rank`. False if the system refuses.
-  bool connect(Rank rank);
-  bool exchange(std::byte* buffer, uint64_t buffer_bytes, uint64_t bytes);
+  // In rank `rank`. `send_buffer`: what the kernel may hold, in bytes; 0: as it sees fit. False if the system refuses.
+  bool connect(Rank rank, int send_buffer = 0);
+  // Sends from the first half of the buffer and receives into the second, again and again.
+  bool exchange(std::byte* buffer, uint64_t buffer_bytes, uint64_t sends, uint64_t receives);
 
  private:
   std::vector<base::Fd> listeners_;

@@ -32,6 +32,7 @@ constexpr std::string_view kStaged = "not all memory is mapped: two copies throu
 constexpr std::string_view kHosts = "reads inside hosts, messages between them";
 constexpr std::string_view kLatency = "small: fewest steps";
 constexpr std::string_view kBandwidth = "large: fewest bytes";
+constexpr std::string_view kFewRanks = "large, few ranks: few and large messages";
 constexpr std::string_view kOneFold = "one fold in rank order, by messages";
 
 // Two ranks that each have a core gain nothing by staging: what one has just written is slow for the other to fetch.
@@ -62,6 +63,7 @@ constexpr Row kTable[] = {
     {all_reduce, Where::by_host, "hierarchical", kHosts},
     {all_reduce, Where::anywhere, "recursive_doubling", kLatency, 16 * KiB},
     {all_reduce, Where::anywhere, "rabenseifner", "medium: few steps and fewest bytes", 1 * MiB},
+    {all_reduce, Where::anywhere, "rabenseifner", kFewRanks, kAnySize, {.most = 4}},
     {all_reduce, Where::anywhere, "ring", kBandwidth},
     {all_reduce, Where::anywhere, "exchange", kOneFold},
 
@@ -74,6 +76,7 @@ constexpr Row kTable[] = {
     {all_gather, Where::by_host, "hierarchical", kHosts},
     {all_gather, Where::anywhere, "recursive_doubling", kLatency, 64 * KiB},
     {all_gather, Where::anywhere, "bruck", kLatency, 64 * KiB},
+    {all_gather, Where::anywhere, "recursive_doubling", kFewRanks, kAnySize, {.most = 2}},
     {all_gather, Where::anywhere, "ring", kBandwidth},
 
     {scatter, Where::shared, "direct", kReads},
@@ -83,6 +86,7 @@ constexpr Row kTable[] = {
     {reduce_scatter, Where::shared, "direct", kReads},
     {reduce_scatter, Where::by_host, "hierarchical", kHosts},
     {reduce_scatter, Where::anywhere, "recursive_halving", kLatency, 64 * KiB},
+    {reduce_scatter, Where::anywhere, "recursive_halving", kFewRanks, kAnySize, {.most = 4}},
     {reduce_scatter, Where::anywhere, "ring", kBandwidth},
     {reduce_scatter, Where::anywhere, "exchange", kOneFold},
 

@@ -87,7 +87,25 @@ void Execution::bind_messages() {
   if (messages_.empty()) return;
   const auto& steps = program_->schedule().steps();
   segments_.clear();
-  std::vector<std::pair<uint32_t, size_t>> first_segment;  // messages with several pieces: where theirs begin
+  // What has several pieces: where they begin.
+  std::vector<std::pair<std::span<const Segment>*, size_t>> first_segment;
+  const auto bind = [&](uint16_t member, const Slice& slice, std::span<const Segment>* pieces, Segment* single) {
+    const uint64_t width = element_bytes(member);
+    const size_t before = segments_.size();
+    space(member, slice.space)
+        .pieces(slice.part, slice.offset * width, slice.count * width, [this](std::byte* data, uint64_t bytes) {
+          segments_.push_back({data, bytes});
+        });
+    const size_t count = segments_.size() - before;
+    if (count <= 1) {
+      if (count == 1) *single = segments_.back();
+      segments_.resize(before);
+      *pieces = {single, count};
+    } else {
+      first_segment.emplace_back(pieces, before);
+      *pieces = {static_cast<Segment*>(nullptr), count};
+    }
+  };
   for (StepIndex index = 0; index < steps.size(); ++index) {
     const Step& step = steps[index];
     const bool sends = step.kind == StepKind::send;
@@ -101,26 +119,14 @@ void Execution::bind_messages() {
     if (step.kind == StepKind::receive_reduce) {
       message.folding = &foldings_[4u * step.member + (step.finish ? 1 : 0) + (step.received_first ? 2 : 0)];
     }
-    const size_t before = segments_.size();
-    space(step.member, slice.space)
-        .pieces(slice.part, slice.offset * element_bytes(step.member), message.bytes,
-                [this](std::byte* data, uint64_t bytes) {
-                  segments_.push_back({data, bytes});
-                });
-    const size_t count = segments_.size() - before;
-    if (count <= 1) {
-      if (count == 1) message.single = segments_.back();
-      segments_.resize(before);
-      message.segments = {&message.single, count};
-    } else {
-      first_segment.emplace_back(program_->message_of(index), before);
-      message.segments = {static_cast<Segment*>(nullptr), count};
+    bind(step.member, slice, &message.segments, &message.single);
+    if (const StepIndex spared = program_->spared_copy(index); spared != plan::kNoStep) {
+      const Slice& kept = program_->schedule().sources(steps[spared])[0].slice;
+      bind(step.member, kept, &message.operand, &message.single_operand);
     }
   }
   // Only now, when segments_ no longer grows, do its addresses stay.
-  for (const auto& [index, begin] : first_segment) {
-    messages_[index].segments = {segments_.data() + begin, messages_[index].segments.size()};
-  }
+  for (const auto& [pieces, begin] : first_segment) *pieces = {segments_.data() + begin, pieces->size()};
 }
 
 // Steps run in the order in which they become ready, but for one thing: what a peer's mark allows comes first, because
@@ -202,7 +208,7 @@ Execution::Try Execution::run(StepIndex index) {
   const Step& step = program_->schedule().steps()[index];
   switch (step.kind) {
     case StepKind::copy:
-      copy(step);
+      if (!program_->spared(index)) copy(step);
       return Try::done;
     case StepKind::reduce:
       reduce(step);

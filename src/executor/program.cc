@@ -27,10 +27,31 @@ Program::Program(plan::Schedule schedule) : schedule_(std::move(schedule)) {
   for (StepIndex index = 0; index < steps.size(); ++index) {
     for (const StepIndex earlier : schedule_.after(steps[index])) successors_[next[earlier]++] = index;
   }
+  find_spared_copies();
+}
+
+// A copy that only the receive_reduce waits for is read by nothing else before that; and whatever may overwrite the
+// copy's source comes behind the copy, so behind the receive_reduce as well.
+void Program::find_spared_copies() {
+  const auto& steps = schedule_.steps();
+  spared_copy_.assign(steps.size(), plan::kNoStep);
+  spared_.assign(steps.size(), false);
+  for (StepIndex index = 0; index < steps.size(); ++index) {
+    const plan::Step& step = steps[index];
+    if (step.kind != StepKind::receive_reduce) continue;
+    for (const StepIndex earlier : schedule_.after(step)) {
+      const plan::Step& before = steps[earlier];
+      if (before.kind != StepKind::copy || before.member != step.member || !(before.to == step.to)) continue;
+      if (successors(earlier).size() != 1) continue;
+      spared_copy_[index] = earlier;
+      spared_[earlier] = true;
+      break;
+    }
+  }
 }
 
 uint64_t Program::bytes() const {
-  return schedule_.steps().size() * (sizeof(plan::Step) + 6 * sizeof(uint32_t)) +
+  return schedule_.steps().size() * (sizeof(plan::Step) + 7 * sizeof(uint32_t)) +
          successors_.size() * sizeof(StepIndex);
 }
 

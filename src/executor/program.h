@@ -25,10 +25,17 @@ class Program {
   // Sends and receives, and which of them each step is.
   uint32_t messages() const { return messages_; }
   uint32_t message_of(plan::StepIndex step) const { return message_of_[step]; }
+  // Of a receive_reduce: the copy before it that only brings its first operand to where the result goes, and that need
+  // not be carried out, since a message can be folded with memory elsewhere; kNoStep: there is none such.
+  plan::StepIndex spared_copy(plan::StepIndex step) const { return spared_copy_[step]; }
+  // Of a copy: whether a receive_reduce spares it.
+  bool spared(plan::StepIndex step) const { return spared_[step]; }
   // An estimate of the memory this takes, for the cache's limit.
   uint64_t bytes() const;
 
  private:
+  void find_spared_copies();
+
   plan::Schedule schedule_;
   std::vector<uint32_t> first_successor_;
   std::vector<plan::StepIndex> successors_;
@@ -36,6 +43,8 @@ class Program {
   std::vector<plan::StepIndex> first_;
   std::vector<uint32_t> message_of_;
   uint32_t messages_ = 0;
+  std::vector<plan::StepIndex> spared_copy_;
+  std::vector<bool> spared_;
 };
 
 }  // namespace regroup::executor

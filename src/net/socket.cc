@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <climits>
+#include <cstring>
 #include <thread>
 
 #include "base/system_error.h"
@@ -145,6 +146,25 @@ void keep_alive(int fd) {
   set_option(fd, IPPROTO_TCP, TCP_KEEPCNT, 5);
   set_option(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, 7000);
 }
+
+bool within_machine(int fd) {
+  SocketAddress here, there;
+  here.length = there.length = sizeof here.storage;
+  if (::getsockname(fd, reinterpret_cast<sockaddr*>(&here.storage), &here.length) != 0) return false;
+  if (::getpeername(fd, reinterpret_cast<sockaddr*>(&there.storage), &there.length) != 0) return false;
+  if (here.family() != there.family()) return false;
+  if (here.family() == AF_INET) {
+    return reinterpret_cast<const sockaddr_in*>(&here.storage)->sin_addr.s_addr ==
+           reinterpret_cast<const sockaddr_in*>(&there.storage)->sin_addr.s_addr;
+  }
+  if (here.family() == AF_INET6) {
+    return std::memcmp(&reinterpret_cast<const sockaddr_in6*>(&here.storage)->sin6_addr,
+                       &reinterpret_cast<const sockaddr_in6*>(&there.storage)->sin6_addr, sizeof(in6_addr)) == 0;
+  }
+  return false;
+}
+
+void bound_send_buffer(int fd, int bytes) { set_option(fd, SOL_SOCKET, SO_SNDBUF, bytes); }
 
 bool wait_for(int fd, short events, base::Time deadline) {
   for (;;) {

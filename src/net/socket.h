@@ -39,6 +39,11 @@ Result<base::Fd> connect_tcp(const std::string& host, uint16_t port, base::Time 
 // may rightly stand still for longer.
 void keep_alive(int fd);
 
+// Whether both ends of a TCP connection have one address: then its bytes never leave this machine's memory.
+bool within_machine(int fd);
+// Bounds what the kernel holds of what was written and not yet taken over by the peer's, instead of letting it grow.
+void bound_send_buffer(int fd, int bytes);
+
 // Waits for poll(2) `events` until the deadline. False: the deadline passed.
 bool wait_for(int fd, short events, base::Time deadline);
 

@@ -51,6 +51,10 @@ struct Message {
   std::span<const Segment> segments;  // points to `single`, or to memory that outlives the message
   Segment single;
   const Folding* folding = nullptr;  // receives only: fold what arrives into the segments instead of overwriting them
+  // Receives with a folding: what arrives is folded with this memory, of as many bytes and cut at elements, instead of
+  // with what the segments hold. Empty: with the segments. Points to `single_operand`, or to what outlives the message.
+  std::span<const Segment> operand;
+  Segment single_operand;
 
   // Set by the transport.
   State state = State::idle;

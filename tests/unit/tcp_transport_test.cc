@@ -2,6 +2,7 @@
 // Two or more TCP transports, driven by one thread or by one each: everything that goes well.
 #include <thread>
 
+#include "net/socket.h"
 #include "unit/tcp_support.h"
 
 namespace regroup::transport {
@@ -79,6 +80,38 @@ TEST_P(TcpTransportOn, FoldsWhatArrives) {
       if (early) mesh[1]->post_receive(got.message);
       ASSERT_TRUE(mesh.drive([&] { return sent.done() && got.done(); })) << count;
       EXPECT_EQ(got.content(), expected) << count;
+      EXPECT_TRUE(got.guards_hold());
+    }
+  }
+}
+
+TEST_P(TcpTransportOn, FoldsWithMemoryElsewhere) {
+  Mesh mesh(2, GetParam());
+  Folding folding;
+  folding.fold = add_int32;
+  folding.element_bytes = 4;
+  uint64_t sequence = 0;
+  for (uint64_t count : {1ull, 10ull, 16385ull, 300001ull}) {
+    for (bool early : {false, true}) {
+      ++sequence;
+      const uint64_t bytes = count * 4;
+      Parcel sent(1, collective(sequence), bytes, {count / 3 * 4});
+      Parcel kept(1, collective(sequence), bytes, {count / 5 * 4, count / 4 * 4});
+      Parcel got(0, collective(sequence), bytes, {count / 2 * 4});
+      got.message.folding = &folding;
+      got.message.operand = kept.pieces;
+      sent.fill(3), kept.fill(4), got.fill(5);
+      const std::vector<std::byte> one = kept.content(), other = sent.content();
+      std::vector<std::byte> expected(bytes);
+      const void* sources[2] = {one.data(), other.data()};
+      add_int32(expected.data(), sources, 2, count, {});
+      if (!early) mesh[1]->post_receive(got.message);
+      mesh[0]->post_send(sent.message);
+      mesh.settle();
+      if (early) mesh[1]->post_receive(got.message);
+      ASSERT_TRUE(mesh.drive([&] { return sent.done() && got.done(); })) << count;
+      EXPECT_EQ(got.content(), expected) << count;
+      EXPECT_EQ(kept.content(), one) << count;
       EXPECT_TRUE(got.guards_hold());
     }
   }
@@ -203,6 +236,13 @@ TEST(TcpTransport, AnnouncesTheLowestRank) {
   mesh[0]->post_receive(got.message);
   ASSERT_TRUE(mesh.drive([&] { return got.done() && large.done(); }));
   EXPECT_EQ(mesh[0]->announced(9, sequences), 2u);
+}
+
+TEST(TcpTransport, KnowsStreamsInsideTheMachine) {
+  const auto loopback = connected(Wire::loopback);
+  EXPECT_TRUE(net::within_machine(loopback.first.get()));
+  EXPECT_TRUE(net::within_machine(loopback.second.get()));
+  EXPECT_FALSE(net::within_machine(connected(Wire::unix_socket).first.get()));
 }
 
 TEST(TcpTransport, KeepsScratch) {

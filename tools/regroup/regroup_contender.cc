@@ -135,7 +135,9 @@ class RegroupContender final : public contest::Contender {
       copies_->run(floor_bytes_);
       return {};
     }
-    return ring_->exchange(socket_buffer_.data(), socket_buffer_.size(), floor_bytes_) ? "" : "bare sockets failed";
+    return ring_->exchange(socket_buffer_.data(), socket_buffer_.size(), floor_bytes_, floor_bytes_)
+               ? ""
+               : "bare sockets failed";
   }
 
  private:

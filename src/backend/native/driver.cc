@@ -17,6 +17,10 @@ constexpr int kSpinsOversubscribed = 1;
 constexpr int kSpinsOverSockets = 50;
 // Yields before sleeping; a yield costs from some 0.1 µs (nobody else wants the core) up.
 constexpr int kYields = 400;
+// Where there are only sockets the kernel wakes a sleeper as soon as there is something for it. So yield once, for the
+// peer that may be next on this core, and sleep: each further turn would ask in vain, and each further yield may give
+// the core to somebody else for milliseconds.
+constexpr int kYieldsOverSockets = 1;
 // While things move, deadlines are looked at every so many turns.
 constexpr uint32_t kBusyTurns = 64;
 
@@ -29,6 +33,7 @@ int NativeBackend::spins() const {
 // Until `mine` is done, or (without one) until nothing is left or somebody waits who can drive.
 void NativeBackend::drive(Job* mine, base::Time until) {
   const int most_spins = spins();
+  const int yields = only_sockets() ? kYieldsOverSockets : kYields;
   int idle_turns = 0;
   uint32_t busy_turns = 0;
   while (true) {
@@ -49,7 +54,7 @@ void NativeBackend::drive(Job* mine, base::Time until) {
     }
     look_at_clock();
     if (until != base::Time::max() && base::Clock::now() >= until) return;
-    if (idle_turns <= most_spins + kYields) {
+    if (idle_turns <= most_spins + yields) {
       sched_yield();
     } else if (sleep_until(until)) {
       idle_turns = most_spins;

@@ -92,6 +92,7 @@ class NativeBackend final : public Backend {
 
   // --- the loop (driver.cc)
   void drive(Job* mine, base::Time until);
+  bool only_sockets() const { return tcp_ != nullptr && shm_ == nullptr; }
   int spins() const;
   void adopt();
   bool turn();

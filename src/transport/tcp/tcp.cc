@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <thread>
 
+#include "net/socket.h"
 #include "transport/tcp/connection.h"
 
 namespace regroup::transport {
@@ -23,6 +24,9 @@ using tcp::Connection;
 constexpr size_t kAskEach = 8;
 // Inboxes shrink where there are many.
 constexpr size_t kManyStreams = 64;
+// Between two ranks of one machine all that is on the way lies in memory. Left to itself, the kernel lets that grow to
+// megabytes, and each byte has left the cache before the peer copies it out.
+constexpr int kLocalSendBuffer = 256 * 1024;
 constexpr uint64_t kInboxBytes = 64 * 1024, kSmallInboxBytes = 16 * 1024;
 
 class TcpTransport final : public Transport {
@@ -65,7 +69,8 @@ class TcpTransport final : public Transport {
     REGROUP_ASSERT(peer < connections_.size() && connections_[peer] != nullptr);
     return *connections_[peer];
   }
-  bool flush();
+  enum class Which : uint8_t { unblocked, all };
+  bool flush(Which which);
   bool read_streams();
   bool read(Connection& connection);
   void report_lost();
@@ -95,6 +100,7 @@ TcpTransport::TcpTransport(TcpOptions options) : options_(std::move(options)), e
     if (peer == options_.rank || !stream.valid()) continue;
     const int on = 1;
     ::setsockopt(stream.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));  // fails on Unix sockets, which need it not
+    if (net::within_machine(stream.get())) net::bound_send_buffer(stream.get(), kLocalSendBuffer);
     epoll_event event{};
     event.events = EPOLLIN;
     event.data.u32 = peer;
@@ -149,18 +155,23 @@ Rank TcpTransport::announced(uint32_t tag, std::span<const uint64_t> sequences) 
 }
 
 bool TcpTransport::progress() {
-  bool moved = flush();
+  // A socket that was full is tried once a turn: mostly it still is, until the peer reads.
+  bool moved = flush(Which::unblocked);
   moved = read_streams() || moved;
-  moved = flush() || moved;
+  moved = flush(Which::all) || moved;
   report_lost();
   return moved;
 }
 
-bool TcpTransport::flush() {
+bool TcpTransport::flush(Which which) {
   bool moved = false;
   std::vector<Connection*>& sending = shared_.sending;
   for (size_t index = 0; index < sending.size();) {
     Connection& each = *sending[index];
+    if (which == Which::unblocked && each.blocked()) {
+      ++index;
+      continue;
+    }
     const bool was_lost = each.lost();
     moved = each.flush() || moved;
     if (each.lost() && !was_lost) lost_.push_back(&each);
