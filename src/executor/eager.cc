@@ -16,7 +16,7 @@ void Eager::start(const EagerCall& call, const transport::Signature& signature, 
   next_ = reader_ = 0;
   conflict_ = taken_ = borrows_ = false;
   inputs_.resize(call.size);
-  lent_.assign(call.size, false);
+  lent_.resize(call.size);
   // Only the root's input counts in a broadcast or scatter: others' views have no parts.
   lends_ = transport.begin_eager(sequence, signature, fingerprint, call.binding->memory.spaces[0], call.may_lend);
 }

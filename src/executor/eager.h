@@ -61,7 +61,7 @@ class Eager {
   Rank reader_ = 0;       // the lowest rank that may still read this one's input
   Rank lost_rank_ = plan::kNoRank;
   std::vector<const void*> inputs_;
-  std::vector<bool> lent_;
+  std::vector<uint8_t> lent_;
 };
 
 }  // namespace regroup::executor

@@ -110,8 +110,8 @@ bool NativeBackend::eager(const Request& request) const {
 
 // Expects begun_signature_ to be that of the request.
 void NativeBackend::begin_eager(const Request& request, uint64_t sequence) {
-  bindings_.clear();
-  bindings_.push_back(bind(request, nullptr, 0, facts_.size));
+  bindings_.resize(1);
+  bindings_[0] = bind(request, nullptr, 0, facts_.size);
   executor::EagerCall call;
   call.collective = request.collective;
   call.rank = facts_.rank;

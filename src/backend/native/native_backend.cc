@@ -132,32 +132,27 @@ Status NativeBackend::run(const Request& request) {
 }
 
 // The shortest way for the commonest small call: nothing else is under way, so this thread drives, and where all peers
-// come while it spins, no job is made at all. Otherwise a job takes over where this left off.
+// come while it spins, no job is made at all, and the lock is held all the time: for some 100 µs at most. Otherwise a
+// job takes over where this left off.
 Status NativeBackend::run_eager(const Request& request, std::unique_lock<std::mutex>& lock) {
+  const uint64_t sequence = ++issued_;
+  if (spin_eager(request, sequence)) {
+    finished_.store(sequence, std::memory_order_relaxed);
+    return Status();
+  }
   driving_ = true;
   ++outstanding_;
-  const uint64_t sequence = ++issued_;
   lock.unlock();
-
-  const bool done = spin_eager(request, sequence);
-  Status status;
-  if (!done) {
-    Job job(*this, request);
-    job.sequence_ = sequence;
-    job.signature_ = begun_signature_;
-    job.phase_ = Job::Phase::eager;
-    collectives_.push_back(&job);
-    drive(&job, base::Time::max());
-    status = job.status_;
-  }
+  Job job(*this, request);
+  job.sequence_ = sequence;
+  job.signature_ = begun_signature_;
+  job.phase_ = Job::Phase::eager;
+  collectives_.push_back(&job);
+  drive(&job, base::Time::max());
   lock.lock();
   driving_ = false;
-  if (done) {
-    --outstanding_;
-    finished_.store(sequence, std::memory_order_relaxed);
-  }
-  if (outstanding_ > 0 || closing_ || waiters_.load(std::memory_order_relaxed) > 0) changed_.notify_all();
-  return status;
+  if (outstanding_ > 0) changed_.notify_all();
+  return job.status_;
 }
 
 std::shared_ptr<Pending> NativeBackend::start(Request request) {
