@@ -167,7 +167,7 @@ bool NativeBackend::bind_memory(Job& job, const Plan& plan) {
   const bool is_batch = job.request().collective == Collective::batch;
   const size_t members = is_batch ? job.request().members.size() : 1;
   const auto member = [&](size_t i) -> const Request& { return is_batch ? job.request().members[i] : job.request(); };
-  const auto moves = [&](const Request& request) { return request.in_place && !plan.in_place; };
+  const auto moves = [&](const Request& request) { return request.in_place && !plan.moves_nothing(); };
   const plan::Schedule& schedule = plan.program.schedule();
   const auto scratch_count = [&](size_t i) {
     const uint64_t count = schedule.scratch_count(static_cast<uint16_t>(i));
@@ -258,7 +258,7 @@ Status NativeBackend::begin_planned(Job& job) {
   transport::Opening opening;
   opening.sequence = job.sequence_;
   opening.signature = job.signature_;
-  if (plan_->program.schedule().one_sided()) opening.members = memories_;
+  if (plan_->one_sided()) opening.members = memories_;
   opening.may_stage = plan_->staged != nullptr;
   gives_.assign(facts_.size, 0);
   takes_.assign(facts_.size, 0);

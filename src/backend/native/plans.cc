@@ -252,8 +252,8 @@ Result<std::shared_ptr<Plan>> PlanCache::make(const Request& request) {
     const Algorithm& staged =
         *algorithms::select(problem, selection_facts(request, problem, facts_, true), facts_.tuning.get()).algorithm;
     if (&staged != &algorithm) {
-      REGROUP_ASSERT(staged.in_place);
       auto other = std::make_shared<Plan>(staged.plan(problem));
+      other->in_place = staged.in_place;
       other->algorithm = staged.name;
       plan->staged = std::move(other);
     }

@@ -39,6 +39,11 @@ struct Plan {
   // What runs instead where some rank wants staging; nullptr where that makes no difference.
   std::shared_ptr<const Plan> staged;
 
+  // Of both.
+  bool moves_nothing() const { return in_place && (staged == nullptr || staged->in_place); }
+  bool one_sided() const {
+    return program.schedule().one_sided() || (staged != nullptr && staged->program.schedule().one_sided());
+  }
   uint64_t bytes() const { return program.bytes() + (staged != nullptr ? staged->program.bytes() : 0); }
 };
 
