@@ -27,10 +27,10 @@ COLLECTIVES = ("all_reduce", "all_to_all", "reduce_scatter", "all_gather", "broa
 SIZED = COLLECTIVES[:-1]
 RANKS = (2, 4)
 QUICK_SIZES = ("8", "64K", "4M")
-PEERS = {"shm": "openmpi,mpich,gloo,torch", "tcp": "gloo"}
+PEERS = {"shm": "openmpi,mpich,gloo,torch,bare", "tcp": "gloo"}
 UNIT_PATIENCE = 900  # seconds
 
-NAMES = {"openmpi": "Open MPI", "mpich": "MPICH", "gloo": "Gloo", "torch": "torch (Gloo)", "floor": "floor"}
+NAMES = {"openmpi": "Open MPI", "mpich": "MPICH", "gloo": "Gloo", "torch": "torch (Gloo)", "bare": "by hand, unchecked", "floor": "floor"}
 # Okabe & Ito's colours, which the colour-blind can tell apart.
 STYLES = {
     "regroup, mapped": {"color": "#D55E00", "marker": "o", "linewidth": 2.2},
@@ -39,6 +39,7 @@ STYLES = {
     "mpich": {"color": "#56B4E9", "marker": "v"},
     "gloo": {"color": "#009E73", "marker": "D"},
     "torch": {"color": "#CC79A7", "marker": "P"},
+    "bare": {"color": "#000000", "marker": "x", "linestyle": "--"},
     "floor": {"color": "#888888", "linestyle": ":", "marker": None},
 }  # fmt: skip
 

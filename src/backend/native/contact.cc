@@ -60,10 +60,14 @@ void allow_reads_by_peers() {
   if (file >> scope && scope == 1) prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0, 0, 0);
 }
 
-unsigned usable_cores() {
-  cpu_set_t set;
-  if (sched_getaffinity(0, sizeof set, &set) == 0) return static_cast<unsigned>(CPU_COUNT(&set));
-  return std::max(1u, std::thread::hardware_concurrency());
+unsigned usable_cores(const std::vector<int>& pids) {
+  cpu_set_t all;
+  if (sched_getaffinity(0, sizeof all, &all) != 0) return std::max(1u, std::thread::hardware_concurrency());
+  for (const int pid : pids) {
+    cpu_set_t one;
+    if (sched_getaffinity(pid, sizeof one, &one) == 0) CPU_OR(&all, &all, &one);
+  }
+  return static_cast<unsigned>(CPU_COUNT(&all));
 }
 
 }  // namespace regroup::backend::native

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 namespace regroup::backend::native {
 
@@ -41,7 +42,8 @@ uint64_t random_word();
 // Where the kernel lets only ancestors read a process (Yama), says that peers may.
 void allow_reads_by_peers();
 
-// Cores that this process may run on.
-unsigned usable_cores();
+// How many cores this thread and those processes may use together. Launchers pin each rank to a core of its own: what
+// one rank may use says nothing about whether it has to share.
+unsigned usable_cores(const std::vector<int>& pids);
 
 }  // namespace regroup::backend::native

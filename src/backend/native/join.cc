@@ -320,9 +320,12 @@ class NativeBackend::Joining {
     backend.facts_.one_sided_everywhere = all_share_ && reads;
     backend.facts_.one_sided_inside_hosts = backend.shm_ != nullptr && reads;
     backend.plans_ = PlanCache(backend.facts_);
-    size_t on_this_machine = 0;
-    for (const Contact& contact : contacts_) on_this_machine += contact.machine == mine_.machine;
-    backend.oversubscribed_ = on_this_machine > usable_cores();
+    std::vector<int> neighbours;
+    for (const Contact& contact : contacts_) {
+      if (contact.machine == mine_.machine) neighbours.push_back(contact.pid);
+    }
+    backend.oversubscribed_ = neighbours.size() > usable_cores(neighbours);
+    if (backend.shm_ != nullptr) backend.shm_->set_lends(!backend.oversubscribed_);
     backend.description_ = "native over " + std::string(backend.transport_->name());
     if (backend.shm_ != nullptr && !reads) {
       backend.description_ +=

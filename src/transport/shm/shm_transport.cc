@@ -365,7 +365,7 @@ bool ShmTransport::begin_eager(uint64_t sequence, const Signature& signature, ui
   Line& line = own().lines[parity];
   const uint64_t bytes = payload.total();
   line.shown = bytes <= kInlinePayload ? Shown::in_line : Shown::behind;
-  if (bytes >= kLendFrom && may_lend && payload.list == nullptr) {
+  if (bytes >= kLendFrom && may_lend && lends_ && payload.list == nullptr) {
     const auto place = SegmentRegister::of_process().find(payload.base, bytes);
     if (place.id != 0) {
       line.shown = Shown::lent;

@@ -56,6 +56,10 @@ class ShmTransport final : public Transport {
   // `peer` has left and answers no more. Any thread.
   void left(Rank peer);
 
+  // Whether inputs of eager operations are lent. Giving them back costs another turn of all ranks, which is dear where
+  // they outnumber the cores: then copies are quicker.
+  void set_lends(bool lends) { lends_ = lends; }
+
   // The highest sequence number that `peer` has begun. Any thread.
   uint64_t entered(Rank peer) const;
 
@@ -183,6 +187,7 @@ class ShmTransport final : public Transport {
   bool threads_ = false;          // whether some of `local_` are ranks of this process
   bool other_processes_ = false;  // whether some are not
   bool cross_process_reads_ = true;
+  bool lends_ = true;
 
   uint64_t sequence_ = 0;
   uint64_t fingerprint_ = 0;
