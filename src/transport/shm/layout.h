@@ -45,8 +45,10 @@ enum class Shown : uint64_t { in_line, behind, lent, no_staging, may_stage, want
 
 struct alignas(64) Line {
   std::atomic<uint64_t> sequence;  // last: what follows belongs to it
-  uint64_t fingerprint;
-  Shown shown;
+  // A rank whose operation ended early by a notice may fill the line again while another still looks at it: that one
+  // looks at `sequence` again afterwards.
+  std::atomic<uint64_t> fingerprint;
+  std::atomic<Shown> shown;
   std::byte payload[kInlinePayload];  // lent: a Lent
 };
 

@@ -213,19 +213,24 @@ void ShmTransport::begin(const Opening& opening) {
   sequence_ = opening.sequence;
   fingerprint_ = fingerprint(opening.signature);
   arrived_ = 0;
+  complete_ = false;
   const uint64_t parity = sequence_ & 1;
   const bool all_mapped = write_table(opening, parity);
   own().details[parity].signature = opening.signature;
   Line& line = own().lines[parity];
-  line.fingerprint = fingerprint_;
+  line.fingerprint.store(fingerprint_, std::memory_order_relaxed);
   // Threads of one process read each other's ordinary memory as it is.
   const bool wanted = !all_mapped && other_processes_;
-  line.shown = !opening.may_stage ? Shown::no_staging : wanted ? Shown::wants_staging : Shown::may_stage;
+  line.shown.store(!opening.may_stage ? Shown::no_staging
+                   : wanted           ? Shown::wants_staging
+                                      : Shown::may_stage,
+                   std::memory_order_relaxed);
   line.sequence.store(sequence_, std::memory_order_release);
   ring_sleepers();
 }
 
 Gathering ShmTransport::gathered(Conflict* conflict) {
+  if (complete_) return Gathering::complete;
   const uint64_t parity = sequence_ & 1;
   while (arrived_ < local_.size()) {
     const uint64_t at = peers_[local_[arrived_]].control->lines[parity].sequence.load(std::memory_order_acquire);
@@ -233,21 +238,30 @@ Gathering ShmTransport::gathered(Conflict* conflict) {
     if (at > sequence_) return Gathering::failed;
     ++arrived_;
   }
-  if (find_conflict(conflict)) return Gathering::conflict;
+  const bool differ = find_conflict(conflict);
+  base::load_fence();
+  for (const Rank rank : local_) {
+    if (peers_[rank].control->lines[parity].sequence.load(std::memory_order_acquire) != sequence_)
+      return Gathering::failed;
+  }
+  if (differ) return Gathering::conflict;
   if (has_offers_.load(std::memory_order_acquire)) take_offers();
   bool ready = true;
   for (const Rank rank : local_) ready &= resolve(rank);
   if (!ready) return Gathering::waiting;
   if (find_pair_conflict(conflict)) return Gathering::conflict;
+  staged_ = wants_staging();
+  complete_ = true;
   return Gathering::complete;
 }
 
-bool ShmTransport::staging() const {
+// Whether all can stage and some want to.
+bool ShmTransport::wants_staging() const {
   const uint64_t parity = sequence_ & 1;
-  bool wanted = own().lines[parity].shown == Shown::wants_staging;
-  bool possible = own().lines[parity].shown != Shown::no_staging;
+  bool wanted = own().lines[parity].shown.load(std::memory_order_relaxed) == Shown::wants_staging;
+  bool possible = own().lines[parity].shown.load(std::memory_order_relaxed) != Shown::no_staging;
   for (const Rank rank : local_) {
-    const Shown shown = peers_[rank].control->lines[parity].shown;
+    const Shown shown = peers_[rank].control->lines[parity].shown.load(std::memory_order_relaxed);
     wanted |= shown == Shown::wants_staging;
     possible &= shown != Shown::no_staging;
   }
@@ -258,7 +272,9 @@ bool ShmTransport::staging() const {
 // among equals, the lowest rank.
 bool ShmTransport::find_conflict(Conflict* conflict) {
   const uint64_t parity = sequence_ & 1;
-  const auto print_of = [&](Rank rank) { return peers_[rank].control->lines[parity].fingerprint; };
+  const auto print_of = [&](Rank rank) {
+    return peers_[rank].control->lines[parity].fingerprint.load(std::memory_order_relaxed);
+  };
   bool differ = false;
   for (const Rank rank : local_) differ |= print_of(rank) != fingerprint_;
   if (!differ) return false;
@@ -361,40 +377,43 @@ bool ShmTransport::begin_eager(uint64_t sequence, const Signature& signature, ui
   sequence_ = sequence;
   fingerprint_ = print;
   arrived_ = 0;
+  complete_ = false;
   const uint64_t parity = sequence & 1;
   Line& line = own().lines[parity];
   const uint64_t bytes = payload.total();
-  line.shown = bytes <= kInlinePayload ? Shown::in_line : Shown::behind;
+  Shown shown = bytes <= kInlinePayload ? Shown::in_line : Shown::behind;
   if (bytes >= kLendFrom && may_lend && lends_ && payload.list == nullptr) {
     const auto place = SegmentRegister::of_process().find(payload.base, bytes);
     if (place.id != 0) {
-      line.shown = Shown::lent;
+      shown = Shown::lent;
       const Lent lent{place.id, place.offset, bytes};
       std::memcpy(line.payload, &lent, sizeof lent);
     }
   }
-  if (line.shown != Shown::lent) {
-    std::byte* to = line.shown == Shown::in_line ? line.payload : own().payloads[parity];
+  if (shown != Shown::lent) {
+    std::byte* to = shown == Shown::in_line ? line.payload : own().payloads[parity];
     payload.pieces(0, 0, bytes, [&to](const std::byte* data, uint64_t take) {
       std::memcpy(to, data, take);
       to += take;
     });
   }
   own().details[parity].signature = signature;
-  line.fingerprint = print;
+  line.shown.store(shown, std::memory_order_relaxed);
+  line.fingerprint.store(print, std::memory_order_relaxed);
   line.sequence.store(sequence, std::memory_order_release);
   ring_sleepers();
-  return line.shown == Shown::lent;
+  return shown == Shown::lent;
 }
 
 bool ShmTransport::eager_input(Rank rank, uint64_t sequence, bool needed, EagerInput* input) {
   const Control& control = *peers_[rank].control;
   const Line& line = control.lines[sequence & 1];
   if (line.sequence.load(std::memory_order_acquire) < sequence) return false;
-  input->fingerprint = line.fingerprint;
-  input->lent = line.shown == Shown::lent;
+  input->fingerprint = line.fingerprint.load(std::memory_order_relaxed);
+  const Shown shown = line.shown.load(std::memory_order_relaxed);
+  input->lent = shown == Shown::lent;
   if (!input->lent) {
-    input->data = line.shown == Shown::in_line ? line.payload : control.payloads[sequence & 1];
+    input->data = shown == Shown::in_line ? line.payload : control.payloads[sequence & 1];
     return true;
   }
   input->data = nullptr;

@@ -67,7 +67,7 @@ class ShmTransport final : public Transport {
   bool one_sided(Rank peer) const override { return options_.local[peer] && cross_process_reads_; }
   void begin(const Opening& opening) override;
   Gathering gathered(Conflict* conflict) override;
-  bool staging() const override;
+  bool staging() const override { return staged_; }
   void end() override {}
   void withdraw() override;
   void begin_reading() override;
@@ -160,6 +160,7 @@ class ShmTransport final : public Transport {
   std::span<const std::byte> table_of(Rank rank);
   bool resolve(Rank peer);
   bool find_conflict(Conflict* conflict);
+  bool wants_staging() const;
   bool find_pair_conflict(Conflict* conflict);
   // --- messages
   bool take_announcements(Rank rank);
@@ -192,6 +193,8 @@ class ShmTransport final : public Transport {
   uint64_t sequence_ = 0;
   uint64_t fingerprint_ = 0;
   size_t arrived_ = 0;           // how many of `local_` have begun `sequence_`
+  bool complete_ = false;        // all have, and called the same: their lines are looked at no more
+  bool staged_ = false;          // what was then decided
   std::vector<uint64_t> table_;  // reused
   std::vector<Incoming> receiving_;
   std::vector<std::byte> bounce_;
