@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Staged all-gather, for memory that peers cannot map: in rounds of one block, each rank copies a block of its part
-// into its slot, and takes a block from every peer's slot. Any counts; in place too. Rounds: of the longest part ·
-// bytes copied n/P + (P − 1)/P · n for equal counts · scratch 4 slots of one block. The copy-in-copy-out scheme of
-// shared-memory MPI: folklore.
+// into its slot, and takes a block from every peer's slot. Any counts; in place too.
+// Rounds: of the longest part · bytes copied n/P + (P − 1)/P · n for equal counts · scratch 4 slots of one block.
+// The copy-in-copy-out scheme of shared-memory MPI: folklore.
 #include <algorithm>
 #include <vector>
 

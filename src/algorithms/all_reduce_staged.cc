@@ -32,19 +32,14 @@ Schedule plan_all_reduce_staged(const Problem& problem) {
   };
   const uint64_t rounds = staging.rounds(longest);
 
-  std::vector<Source> sources(size);
-  std::vector<StepIndex> there, put(size * Staging::kSlots, kNoStep), folded(Staging::kSlots, kNoStep);
+  std::vector<StepIndex> put(size * Staging::kSlots, kNoStep), folded(Staging::kSlots, kNoStep);
   const auto put_in = [&](Rank peer, uint64_t t) -> StepIndex& {
     return put[peer * Staging::kSlots + t % Staging::kSlots];
   };
   // The result of round t is shown with the marks of round t + kLag.
   for (uint64_t t = 0; t < rounds + Staging::kLag; ++t) {
     for (const Rank peer : peers) {
-      const Slice block = at(Space::input, peer, t);
-      if (t >= rounds || block.count == 0) continue;
-      const Slice slot = staging.slot(t, piece_for(peer, rank), block.count);
-      put_in(peer, t) = schedule.copy(block, slot, {staging.free_for(peer, t)});
-      staging.note_put(put_in(peer, t));
+      put_in(peer, t) = staging.put_for(peer, at(Space::input, peer, t), t);
     }
     const uint64_t shown = t - Staging::kLag;
     if (t >= Staging::kLag && at(Space::output, rank, shown).count > 0) {
@@ -52,18 +47,7 @@ Schedule plan_all_reduce_staged(const Problem& problem) {
       staging.note_put(staging.put_for_all(at(Space::output, rank, shown), t, result_piece, peers, fold));
     }
     staging.publish(t);
-    if (const Slice own = at(Space::input, rank, t); t < rounds && own.count > 0) {
-      there.clear();
-      for (const Rank peer : peers) {
-        there.push_back(staging.reached(peer, t));
-        sources[peer] = {peer, staging.slot(t, piece_for(rank, peer), own.count)};
-      }
-      sources[rank] = {rank, own};
-      const StepIndex fold = schedule.get_reduce(sources, at(Space::output, rank, t), /*finish=*/true);
-      schedule.also_after(fold, there);
-      staging.note_taken(fold);
-      folded[t % Staging::kSlots] = fold;
-    }
+    folded[t % Staging::kSlots] = staging.fold(at(Space::input, rank, t), at(Space::output, rank, t), t, peers);
     if (t < Staging::kLag) continue;
     for (const Rank peer : peers) {
       const Slice result = at(Space::output, peer, shown);

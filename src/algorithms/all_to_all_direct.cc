@@ -15,14 +15,12 @@ Schedule plan_all_to_all_direct(const Problem& problem) {
   const Rank rank = problem.rank;
   Schedule schedule(rank, problem.size);
   std::vector<StepIndex> reads;
-  std::vector<Rank> readers;
   for (const Rank peer : others(rank, problem.size)) {
     const uint64_t count = problem.receive_counts[peer];
     reads.push_back(schedule.get(peer, {Space::input, rank, 0, count}, {Space::output, peer, 0, count}));
-    if (problem.counts[peer] > 0) readers.push_back(peer);
   }
   schedule.copy({Space::input, rank, 0, problem.counts[rank]}, {Space::output, rank, 0, problem.receive_counts[rank]});
-  end_reads(schedule, reads, readers);
+  end_reads(schedule, reads, others_with(problem.counts, rank));
   return schedule;
 }
 

@@ -37,12 +37,7 @@ Schedule plan_all_to_all_staged(const Problem& problem) {
   std::vector<StepIndex> put(size, kNoStep);
   for (uint64_t t = 0; t < staging.rounds(longest); ++t) {
     for (const Rank peer : peers) {
-      const Slice block = give(peer, t);
-      put[peer] = kNoStep;
-      if (block.count == 0) continue;
-      put[peer] =
-          schedule.copy(block, staging.slot(t, piece_for(peer, rank), block.count), {staging.free_for(peer, t)});
-      staging.note_put(put[peer]);
+      put[peer] = staging.put_for(peer, give(peer, t), t);
     }
     staging.publish(t);
     if (const Slice block = give(rank, t); block.count > 0) {
@@ -59,11 +54,7 @@ Schedule plan_all_to_all_staged(const Problem& problem) {
   const Share rest = block_of(Share{0, own}, staging.rounds(longest) * staging.block(), 1);
   schedule.copy({Space::input, rank, rest.offset, own - rest.offset},
                 {Space::output, rank, rest.offset, own - rest.offset});
-  std::vector<Rank> readers;
-  for (const Rank peer : peers) {
-    if (problem.counts[peer] > 0) readers.push_back(peer);
-  }
-  staging.finish(readers);
+  staging.finish(others_with(problem.counts, rank));
   return schedule;
 }
 

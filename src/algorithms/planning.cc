@@ -36,6 +36,12 @@ std::vector<Rank> others(Rank rank, Rank size) {
   return ranks;
 }
 
+std::vector<Rank> others_with(std::span<const uint64_t> counts, Rank rank) {
+  std::vector<Rank> ranks = others(rank, static_cast<Rank>(counts.size()));
+  std::erase_if(ranks, [&](Rank other) { return counts[other] == 0; });
+  return ranks;
+}
+
 Exchanged exchange_and_fold(Schedule& schedule, std::span<const Slice> shares, Slice to, uint64_t block) {
   const Rank rank = schedule.rank();
   const Rank size = schedule.size();

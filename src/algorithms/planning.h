@@ -77,6 +77,8 @@ void end_reads(Schedule& schedule, std::span<const StepIndex> reads, std::span<c
 
 // All ranks but `rank`, from the next one on around to the one before.
 std::vector<Rank> others(Rank rank, Rank size);
+// Those of them whose count is not 0.
+std::vector<Rank> others_with(std::span<const uint64_t> counts, Rank rank);
 
 // Sends every other rank its share of this rank's input, and folds what all of them send of this rank's share into
 // `to`, in rank order and in one fold: shares[p] is what rank p folds. By blocks, each folded once it has arrived from

@@ -19,11 +19,7 @@ Schedule plan_reduce_scatter_direct(const Problem& problem) {
   const StepIndex folded = schedule.get_reduce(inputs, {Space::output, 0, 0, count}, /*finish=*/true);
   if (problem.size == 1) return schedule;
   // A rank that gets nothing reads nothing.
-  std::vector<Rank> readers;
-  for (const Rank peer : others(rank, problem.size)) {
-    if (problem.counts[peer] > 0) readers.push_back(peer);
-  }
-  end_reads(schedule, {&folded, 1}, readers);
+  end_reads(schedule, {&folded, 1}, others_with(problem.counts, rank));
   return schedule;
 }
 

@@ -20,16 +20,40 @@ Staging::Staging(Schedule& schedule, const Problem& problem, uint64_t pieces, ui
       block_(staged_block(problem, longest)),
       pieces_(pieces),
       first_(schedule.add_scratch(kSlots * pieces * block_)),
-      peers_(problem.size) {}
+      awaits_(problem.size) {}
 
 StepIndex Staging::reached(Rank peer, uint64_t round) {
-  auto& awaits = peers_[peer].awaits;
+  auto& awaits = awaits_[peer];
   const auto known = std::lower_bound(awaits.begin(), awaits.end(), round,
                                       [](const auto& entry, uint64_t wanted) { return entry.first < wanted; });
   if (known != awaits.end()) return known->second;
   const StepIndex before = awaits.empty() ? kNoStep : awaits.back().second;
   awaits.emplace_back(round, schedule_.await(peer, static_cast<Mark>(round + 1), {before}));
   return awaits.back().second;
+}
+
+StepIndex Staging::put_for(Rank peer, Slice block, uint64_t round) {
+  if (block.count == 0) return kNoStep;
+  const Slice to = slot(round, piece_for(peer, schedule_.rank()), block.count);
+  const StepIndex put = schedule_.copy(block, to, {free_for(peer, round)});
+  note_put(put);
+  return put;
+}
+
+StepIndex Staging::fold(Slice own, Slice to, uint64_t round, std::span<const Rank> peers) {
+  if (own.count == 0) return kNoStep;
+  const Rank rank = schedule_.rank();
+  std::vector<Source> sources(schedule_.size());
+  std::vector<StepIndex> there;
+  for (const Rank peer : peers) {
+    there.push_back(reached(peer, round));
+    sources[peer] = {peer, slot(round, piece_for(rank, peer), own.count)};
+  }
+  sources[rank] = {rank, own};
+  const StepIndex folded = schedule_.get_reduce(sources, to, /*finish=*/true);
+  schedule_.also_after(folded, there);
+  note_taken(folded);
+  return folded;
 }
 
 StepIndex Staging::put_for_all(Slice block, uint64_t round, uint64_t piece, std::span<const Rank> readers,
@@ -45,7 +69,6 @@ void Staging::publish(uint64_t round) {
   // What was taken in round r was noted after the mark of r, and is the oldest when that of r + kLag comes.
   std::vector<StepIndex>& oldest = taken_[kLag - 1];
   put_.insert(put_.end(), oldest.begin(), oldest.end());
-  all_taken_.insert(all_taken_.end(), oldest.begin(), oldest.end());
   schedule_.notify(static_cast<Mark>(round + 1), put_);
   put_.clear();
   for (uint64_t age = kLag - 1; age > 0; --age) taken_[age].swap(taken_[age - 1]);
@@ -53,10 +76,12 @@ void Staging::publish(uint64_t round) {
 }
 
 void Staging::finish(std::span<const Rank> readers) {
-  for (const auto& taken : taken_) all_taken_.insert(all_taken_.end(), taken.begin(), taken.end());
-  schedule_.notify(kDone, all_taken_);
+  // The marks so far stand for what was taken before.
+  std::vector<StepIndex> last;
+  for (const auto& taken : taken_) last.insert(last.end(), taken.begin(), taken.end());
+  schedule_.notify(kDone, last);
   for (const Rank reader : readers) {
-    const auto& awaits = peers_[reader].awaits;
+    const auto& awaits = awaits_[reader];
     schedule_.await(reader, kDone, {awaits.empty() ? kNoStep : awaits.back().second});
   }
 }

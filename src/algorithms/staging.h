@@ -32,6 +32,12 @@ class Staging {
     return {Space::scratch, 0, first_ + (round % kSlots * pieces_ + piece) * block_, count};
   }
 
+  // Where each other rank has a piece of a slot: copies a block for `peer` into its piece in `round`, and notes it;
+  // kNoStep for an empty one.
+  StepIndex put_for(Rank peer, Slice block, uint64_t round);
+  // The fold of `own` and of what all `peers` put for this rank in `round`, in rank order, into `to`; notes it. kNoStep
+  // where there is nothing to fold.
+  StepIndex fold(Slice own, Slice to, uint64_t round, std::span<const Rank> peers);
   // Copies a block, which all `readers` read, into a piece of the slot of `round`, after `first`.
   StepIndex put_for_all(Slice block, uint64_t round, uint64_t piece, std::span<const Rank> readers,
                         StepIndex first = kNoStep);
@@ -55,17 +61,13 @@ class Staging {
     if (step != kNoStep) steps.push_back(step);
   }
 
-  struct Peer {
-    std::vector<std::pair<uint64_t, StepIndex>> awaits;  // round, step
-  };
   Schedule& schedule_;
   uint64_t block_;
   uint64_t pieces_;
   uint64_t first_;
-  std::vector<Peer> peers_;
+  std::vector<std::vector<std::pair<uint64_t, StepIndex>>> awaits_;  // by peer: round, step
   std::vector<StepIndex> put_;
   std::vector<StepIndex> taken_[kLag];  // since the last mark, the one before, …
-  std::vector<StepIndex> all_taken_;
 };
 
 // The piece of a slot that `reader` reads, where each other rank has one.

@@ -4,23 +4,13 @@
 #include <string>
 
 #include "algorithms/catalogue.h"
+#include "unit/selection_problem.h"
 
 namespace regroup::algorithms {
 namespace {
 
 using plan::Problem;
 using plan::Topology;
-
-Problem problem_of(Collective collective, const Topology& topology) {
-  Problem problem;
-  problem.collective = collective;
-  problem.size = topology.size();
-  problem.topology = topology;
-  problem.count = 10;
-  problem.counts.assign(problem.size, 10);
-  problem.receive_counts = problem.counts;
-  return problem;
-}
 
 std::string_view chosen(Collective collective, const Topology& topology, const Facts& facts,
                         bool equal_counts = false) {

@@ -11,6 +11,15 @@ namespace {
 class TcpTransportOn : public testing::TestWithParam<Wire> {};
 INSTANTIATE_TEST_SUITE_P(Wires, TcpTransportOn, testing::Values(Wire::unix_socket, Wire::loopback));
 
+// From rank 0 to rank 1; `early`: it has arrived before the receive is posted.
+bool carry(Mesh& mesh, Parcel& sent, Parcel& got, bool early) {
+  if (!early) mesh[1]->post_receive(got.message);
+  mesh[0]->post_send(sent.message);
+  mesh.settle();
+  if (early) mesh[1]->post_receive(got.message);
+  return mesh.drive([&] { return sent.done() && got.done(); });
+}
+
 TEST_P(TcpTransportOn, CarriesEverySizeBothWays) {
   Mesh mesh(2, GetParam());
   uint64_t sequence = 0;
@@ -74,11 +83,7 @@ TEST_P(TcpTransportOn, FoldsWhatArrives) {
       const std::vector<std::byte> added = sent.content();
       const void* sources[2] = {expected.data(), added.data()};
       add_int32(expected.data(), sources, 2, count, {});
-      if (!early) mesh[1]->post_receive(got.message);
-      mesh[0]->post_send(sent.message);
-      mesh.settle();
-      if (early) mesh[1]->post_receive(got.message);
-      ASSERT_TRUE(mesh.drive([&] { return sent.done() && got.done(); })) << count;
+      ASSERT_TRUE(carry(mesh, sent, got, early)) << count;
       EXPECT_EQ(got.content(), expected) << count;
       EXPECT_TRUE(got.guards_hold());
     }
@@ -105,11 +110,7 @@ TEST_P(TcpTransportOn, FoldsWithMemoryElsewhere) {
       std::vector<std::byte> expected(bytes);
       const void* sources[2] = {one.data(), other.data()};
       add_int32(expected.data(), sources, 2, count, {});
-      if (!early) mesh[1]->post_receive(got.message);
-      mesh[0]->post_send(sent.message);
-      mesh.settle();
-      if (early) mesh[1]->post_receive(got.message);
-      ASSERT_TRUE(mesh.drive([&] { return sent.done() && got.done(); })) << count;
+      ASSERT_TRUE(carry(mesh, sent, got, early)) << count;
       EXPECT_EQ(got.content(), expected) << count;
       EXPECT_EQ(kept.content(), one) << count;
       EXPECT_TRUE(got.guards_hold());

@@ -16,6 +16,7 @@
 #include "algorithms/catalogue.h"
 #include "backend/native/tuning_file.h"
 #include "regroup/regroup.h"
+#include "unit/selection_problem.h"
 
 namespace regroup::algorithms {
 namespace {
@@ -37,17 +38,6 @@ Tuning right(const std::string& text) {
 }
 
 std::string with_rows(const std::string& rows) { return "regroup-tuning 1\n" + rows; }
-
-Problem problem_of(Collective collective, const Topology& topology) {
-  Problem problem;
-  problem.collective = collective;
-  problem.size = topology.size();
-  problem.topology = topology;
-  problem.count = 10;
-  problem.counts.assign(problem.size, 10);
-  problem.receive_counts = problem.counts;
-  return problem;
-}
 
 TEST(Tuning, ReadsRowsInTheirOrder) {
   const Tuning table =

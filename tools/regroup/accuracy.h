@@ -2,11 +2,11 @@
 // How far the cost model is from what was measured.
 #pragma once
 
-#include <algorithm>
 #include <cmath>
 #include <string>
 #include <vector>
 
+#include "median.h"
 #include "output.h"
 
 namespace regroup::tool {
@@ -36,12 +36,6 @@ class Accuracy {
   }
 
  private:
-  static double median(std::vector<double> values) {
-    if (values.empty()) return 0;
-    std::sort(values.begin(), values.end());
-    return values[values.size() / 2];
-  }
-
   std::vector<double> errors_, logarithms_;
 };
 

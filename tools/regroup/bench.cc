@@ -12,8 +12,6 @@ namespace regroup::tool {
 
 namespace {
 
-constexpr std::string_view kUs = "regroup";
-
 struct Options {
   Measurement what;
   uint64_t bytes = 1 << 20;

@@ -15,6 +15,7 @@
 #include "bare_contender.h"
 #include "contest/floor.h"
 #include "crew.h"
+#include "median.h"
 #include "process_tree.h"
 #include "regroup_contender.h"
 
@@ -22,14 +23,12 @@ namespace regroup::tool {
 
 namespace {
 
-using contest::Board;
 using contest::Do;
 using contest::Side;
 using contest::sleep_on;
 using contest::wake_all;
 using Steady = std::chrono::steady_clock;
 
-constexpr const char* kUs = "regroup";
 constexpr std::string_view kBare = "bare";
 constexpr uint32_t kRounds = 5;
 constexpr uint32_t kLeastIterations = 3;  // in a round, where they are not given
@@ -52,12 +51,6 @@ class TemporaryFolder {
  private:
   std::filesystem::path path_;
 };
-
-double median(std::vector<double> values) {
-  if (values.empty()) return 0;
-  std::sort(values.begin(), values.end());
-  return values[values.size() / 2];
-}
 
 // A contender, or one of several ways of regroup's.
 struct Contestant {
@@ -146,7 +139,7 @@ class Contest {
     std::optional<contest::SocketRing> ring;
     if (what_.floor && what_.call.transport == "tcp" && ranks() > 1) ring.emplace(ranks());
     const std::string store = "file://" + (folder_.path() / "store").string();
-    const bool started = add(kUs).crew->fork_ranks(ranks(), [&](Rank rank) {
+    const bool started = add(std::string(kUs)).crew->fork_ranks(ranks(), [&](Rank rank) {
       contest::pin(rank);
       const auto contender = make_regroup_contender(what_, store, ring ? &*ring : nullptr);
       return contest::contend(*contender, *board_.get(), 0, rank);

@@ -9,12 +9,16 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "choice.h"
 #include "contest/board.h"
 
 namespace regroup::tool {
+
+// regroup's own name among the contenders.
+inline constexpr std::string_view kUs = "regroup";
 
 struct Measurement {
   Call call;                    // but for `bytes`
