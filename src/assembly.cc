@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <mutex>
+#include <numeric>
 #include <set>
 
 #include "backend/native/native_backend.h"
@@ -131,6 +132,47 @@ std::string host_of(const std::optional<std::string>& url) {
   return parsed.ok() ? parsed.value().host : "";
 }
 
+std::vector<Rank> first_members(Rank size) {
+  std::vector<Rank> members(size);
+  std::iota(members.begin(), members.end(), Rank{0});
+  return members;
+}
+
+// What all lives of a group have in common on this member.
+struct Origin {
+  backend::native::NativeOptions native;  // but for rank, size and times
+  std::shared_ptr<Store> store;
+};
+
+Result<Life> begin_life(const Origin& origin, const std::string& name, Rank rank, Rank size, base::Duration timeout,
+                        uint64_t previous_epoch) {
+  backend::native::NativeOptions native = origin.native;
+  native.rank = rank;
+  native.size = size;
+  native.timeout = timeout;
+  native.previous_epoch = previous_epoch;
+  auto joined = backend::native::NativeBackend::join(
+      native, backend::native::exchange_through(origin.store, "regroup/" + name, rank, size));
+  if (!joined.ok()) return joined.status();
+  return Life{std::move(joined).value(), first_members(size)};
+}
+
+Result<Life> rejoin(const Origin& origin, const Membership& membership, uint64_t previous_epoch) {
+  const auto timeout = membership.timeout.value_or(std::chrono::minutes(5));
+  const base::Time began = base::Clock::now();
+  Origin next = origin;
+  if (membership.store != nullptr) {
+    next.store = membership.store;
+  } else if (membership.store_url.has_value()) {
+    auto connected = connect_store(*membership.store_url, timeout);
+    if (!connected.ok()) return connected.status();
+    next.store = std::move(connected).value();
+    next.native.towards = host_of(membership.store_url);
+  }
+  return begin_life(next, membership.name, membership.rank, membership.size, timeout - (base::Clock::now() - began),
+                    previous_epoch);
+}
+
 }  // namespace
 
 Result<ProcessGroup> join(JoinOptions options) {
@@ -138,9 +180,8 @@ Result<ProcessGroup> join(JoinOptions options) {
   const auto timeout = options.timeout.value_or(std::chrono::minutes(5));
   const base::Time began = base::Clock::now();
 
-  backend::native::NativeOptions native;
-  native.rank = *options.rank;
-  native.size = *options.size;
+  Origin origin;
+  backend::native::NativeOptions& native = origin.native;
   native.interface = options.interface.value_or("");
   native.towards = host_of(options.store_url);
   native.host_label = options.host_label;
@@ -160,20 +201,19 @@ Result<ProcessGroup> join(JoinOptions options) {
     native.tuning = std::move(tuning).value();
   }
 
-  std::shared_ptr<Store> store = options.store;
-  if (store == nullptr && options.store_url.has_value()) {
+  origin.store = options.store;
+  if (origin.store == nullptr && options.store_url.has_value()) {
     auto connected = connect_store(*options.store_url, timeout);
     if (!connected.ok()) return connected.status();
-    store = std::move(connected).value();
+    origin.store = std::move(connected).value();
   }
-  if (store == nullptr) store = make_hash_store();
-  native.timeout = timeout - (base::Clock::now() - began);
-  auto joined = backend::native::NativeBackend::join(
-      native, backend::native::exchange_through(store, "regroup/" + options.name, native.rank, native.size));
-  if (!joined.ok()) return joined.status();
-  std::vector<Rank> members(native.size);
-  for (Rank rank = 0; rank < native.size; ++rank) members[rank] = rank;
-  return ProcessGroup(std::make_shared<ProcessGroup::Impl>(std::move(joined).value(), std::move(members), timeout));
+  if (origin.store == nullptr) origin.store = make_hash_store();
+  auto life = begin_life(origin, options.name, *options.rank, *options.size, timeout - (base::Clock::now() - began), 0);
+  if (!life.ok()) return life.status();
+  return ProcessGroup(std::make_shared<ProcessGroup::Impl>(
+      std::move(life).value(), timeout, [origin](const Membership& membership, uint64_t previous_epoch) {
+        return rejoin(origin, membership, previous_epoch);
+      }));
 }
 
 }  // namespace regroup

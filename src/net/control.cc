@@ -57,7 +57,7 @@ uint32_t decode_length(const std::byte* header) {
   return length;
 }
 
-bool known(ControlKind kind) { return kind >= ControlKind::state && kind <= ControlKind::leave; }
+bool known(ControlKind kind) { return kind >= ControlKind::state && kind <= ControlKind::moved_on; }
 
 // Writes what fits; returns the bytes written, 0 where none fit, -1 where the connection is broken. The descriptor goes
 // with the first byte.
@@ -383,9 +383,12 @@ class ControlImpl final : public Control {
   explicit ControlImpl(std::vector<base::Fd> connections)
       : channel_(std::make_shared<Channel>(std::move(connections))) {}
 
-  ~ControlImpl() override {
+  ~ControlImpl() override { leave(); }
+
+  void leave() override {
     if (generation_ != base::fork_generation()) return;  // the connections are the parent's, and closed here
-    end_calls();
+    channel_->stop();
+    if (service_ != nullptr) service_->remove_all(channel_.get());
     // The service thread has others to serve.
     const bool hurry = service_ != nullptr && service_->on_service_thread();
     channel_->say_farewell(hurry ? base::Clock::now() : base::deadline_after(kFarewell));
@@ -403,10 +406,6 @@ class ControlImpl final : public Control {
     channel_->start_failed();
   }
 
-  void stop() override {
-    if (generation_ == base::fork_generation()) end_calls();
-  }
-
   bool send(Rank peer, ControlKind kind, std::span<const std::byte> payload, int descriptor) override {
     return channel_->send(peer, kind, payload, descriptor);
   }
@@ -414,11 +413,6 @@ class ControlImpl final : public Control {
   int pid_of(Rank peer) const override { return channel_->pid_of(peer); }
 
  private:
-  void end_calls() {
-    channel_->stop();
-    if (service_ != nullptr) service_->remove_all(channel_.get());
-  }
-
   const uint64_t generation_ = base::fork_generation();
   std::shared_ptr<Service> service_;
   std::shared_ptr<Channel> channel_;

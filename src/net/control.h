@@ -24,7 +24,10 @@ enum class ControlKind : uint8_t {
   descriptor_wanted = 4,  // a mapped segment's descriptor, by id
   descriptor = 5,         // the answer, with the descriptor attached (or without: no such segment)
   segment_freed = 6,
-  leave = 7,  // an orderly end follows
+  leave = 7,      // an orderly end follows
+  agreement = 8,  // a message of an agreement among the members
+  rejoin = 9,     // the next life: its epoch, the stage of its meeting, a text
+  moved_on = 10,  // the sender lives on in a next life; `leave` follows
 };
 
 class Control {
@@ -38,18 +41,17 @@ class Control {
   // sees).
   using Closed = std::function<void(Rank peer, bool orderly)>;
 
-  // Says `leave`, flushes for at most 1 s, closes; no handler runs afterwards. From any thread, a handler included
-  // (which then flushes only what fits at once). The child of a fork has no connections: there `send` fails and this
-  // does nothing.
+  // As `leave`.
   virtual ~Control() = default;
 
   // Starts calling the handlers. Where the service thread cannot be had (no descriptors, no threads), every peer is
   // Closed at once, from here.
   virtual void start(Handler handler, Closed closed) = 0;
 
-  // Ends the calls: when it returns, no handler runs or will (but the one that it was called from, if any), and `send`
-  // fails. For owners whose handlers use the channel itself: they stop it while they still hold it.
-  virtual void stop() = 0;
+  // Says `leave`, flushes for at most 1 s, closes. From any thread, a handler included (which then flushes only what
+  // fits at once), any number of times. No handler runs afterwards (but the one that it was called from, if any), and
+  // `send` fails. The child of a fork has no connections: there `send` fails and this does nothing.
+  virtual void leave() = 0;
 
   // Queues a frame; any thread; never blocks. False: the connection is gone, or the bounded queue to a peer that does
   // not read is full. `descriptor` (optional, local peers only) is duplicated.

@@ -47,7 +47,7 @@ std::vector<std::byte> pack(const Status& status, uint64_t sequence) {
   return payload;
 }
 
-bool unpack(std::span<const std::byte> payload, Rank size, Status* status, uint64_t* sequence) {
+bool unpack(std::span<const std::byte> payload, Rank size, uint64_t epoch, Status* status, uint64_t* sequence) {
   uint8_t code = 0;
   uint32_t count = 0;
   if (!take(&payload, sequence) || !take(&payload, &code) || !take(&payload, &count) || count > 256) return false;
@@ -57,7 +57,7 @@ bool unpack(std::span<const std::byte> payload, Rank size, Status* status, uint6
     if (!take(&payload, &rank) || rank >= size) return false;
   }
   const std::string text(reinterpret_cast<const char*>(payload.data()), payload.size());
-  *status = Status(static_cast<StatusCode>(code), text, std::move(ranks), 1, *sequence);
+  *status = Status(static_cast<StatusCode>(code), text, std::move(ranks), epoch, *sequence);
   return true;
 }
 
@@ -91,7 +91,7 @@ void NativeBackend::heard(Rank from, ControlKind kind, std::span<const std::byte
     case ControlKind::notice: {
       Status status;
       uint64_t sequence = 0;
-      if (!unpack(payload, facts_.size, &status, &sequence)) return;
+      if (!unpack(payload, facts_.size, facts_.epoch, &status, &sequence)) return;
       if (breaks_group(status.code())) return break_group(status, false);
       note_mismatch(sequence, status);
       waker_.ring();
@@ -118,6 +118,15 @@ void NativeBackend::heard(Rank from, ControlKind kind, std::span<const std::byte
     case ControlKind::segment_freed: {
       uint64_t segment = 0;
       if (take(&payload, &segment) && shm_ != nullptr) shm_->freed(from, segment);
+      return;
+    }
+    case ControlKind::agreement:
+      return heard_agreement(from, payload);
+    case ControlKind::rejoin:
+      return heard_rejoin(from, payload);
+    case ControlKind::moved_on: {
+      std::lock_guard lock(mutex_);
+      moved_on_[from] = true;
       return;
     }
     case ControlKind::leave:  // ends the connection: `closed` is called
@@ -149,17 +158,24 @@ void NativeBackend::late_conflict(Rank peer, uint64_t sequence) {
                       "ranks disagree on operation " + std::to_string(sequence) + ": rank " +
                           std::to_string(facts_.rank) + " called " + to_string(own.signature) + ", rank " +
                           std::to_string(peer) + " something else",
-                      {peer}, 1, sequence);
+                      {peer}, facts_.epoch, sequence);
   if (note_mismatch(sequence, status)) tell_status(status, sequence);
 }
 
 void NativeBackend::closed(Rank peer, bool orderly) {
+  {
+    std::unique_lock lock(mutex_);
+    // Who has moved on knows what was decided, and may be asked no more: but it lives.
+    const bool lives = moved_on_[peer];
+    lock.unlock();
+    council_failed(peer, lives ? membership::Agreement::Failure::unreachable : membership::Agreement::Failure::dead);
+  }
   if (!orderly) {
     break_group(Status(StatusCode::peer_lost,
                        "rank " + std::to_string(peer) +
                            " was lost: its process has ended or its host is "
                            "gone",
-                       {peer}, 1, finished_.load() + 1),
+                       {peer}, facts_.epoch, finished_.load() + 1),
                 true);
     return;
   }
@@ -201,7 +217,9 @@ void NativeBackend::tell_progress() {
 void NativeBackend::break_group(const Status& status, bool tell_others) {
   {
     std::lock_guard lock(mutex_);
-    if (!broken_.ok()) return;
+    // But that the others have gone on without this member is the last word.
+    if (!broken_.ok() && (status.code() != StatusCode::stale_epoch || broken_.code() == StatusCode::stale_epoch))
+      return;
     broken_ = status;
     alarm_.store(true, std::memory_order_release);
     changed_.notify_all();
@@ -277,7 +295,7 @@ Status NativeBackend::left_status(Rank peer) const {
   return Status(StatusCode::peer_lost,
                 "rank " + std::to_string(peer) + " has left the group after operation " + std::to_string(last) +
                     "; this rank has come to operation " + std::to_string(begun_),
-                {peer}, 1, begun_);
+                {peer}, facts_.epoch, begun_);
 }
 
 void NativeBackend::fail_all(const Status& status) {
@@ -315,7 +333,7 @@ Status NativeBackend::expired(Job& job) {
     return Status(StatusCode::timeout,
                   std::string(name(request.collective)) + " with tag " + std::to_string(request.tag) + ": " +
                       (any ? "no rank" : "rank " + std::to_string(peer)) + " did not take its part" + waited,
-                  any ? std::vector<Rank>() : std::vector<Rank>{peer}, 1);
+                  any ? std::vector<Rank>() : std::vector<Rank>{peer}, facts_.epoch);
   }
   std::vector<Rank> late;
   std::string details;
@@ -341,8 +359,8 @@ Status NativeBackend::expired(Job& job) {
   }
   const std::string what = to_string(signature_of(request)) + " (operation " + std::to_string(job.sequence_) + ")";
   if (!late.empty()) {
-    return Status(StatusCode::timeout, what + ": " + list(late) + " did not come" + waited + details, late, 1,
-                  job.sequence_);
+    return Status(StatusCode::timeout, what + ": " + list(late) + " did not come" + waited + details, late,
+                  facts_.epoch, job.sequence_);
   }
   if (job.phase_ == Phase::running) execution_.waiting_for(&late);
   std::sort(late.begin(), late.end());
@@ -350,7 +368,7 @@ Status NativeBackend::expired(Job& job) {
   return Status(
       StatusCode::timeout,
       what + ": all ranks came, but it did not end" + waited + (late.empty() ? "" : "; it waits for " + list(late)),
-      late, 1, job.sequence_);
+      late, facts_.epoch, job.sequence_);
 }
 
 std::string NativeBackend::describe_conflict(const Job& job, bool second_known,
