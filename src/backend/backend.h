@@ -64,6 +64,9 @@ class Backend {
 
   // The same answer on every member that gets one, though members fail meanwhile; also in a broken group.
   virtual Result<Agreed> agree(uint64_t value, std::chrono::nanoseconds timeout) = 0;
+  // The same about an operation that has just ended: whether it ended well for all. Whoever cannot learn it leaves the
+  // group.
+  virtual Result<Agreed> agree_outcome(bool ended_well, std::chrono::nanoseconds timeout) = 0;
   // The survivors meet anew, without a store. Ends what is under way.
   virtual Result<Reborn> shrink(Quorum quorum, std::chrono::nanoseconds timeout) = 0;
   // This member goes while the others shrink; left in any case.

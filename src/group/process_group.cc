@@ -36,8 +36,9 @@ Work refused(Status status) {
 
 // Batches may hold sends and receives, which run beside the collectives: they are started and waited for.
 Status run_checked(const std::shared_ptr<ProcessGroup::Impl>& group, backend::Backend& backend, Request& request) {
+  if (request.collective == Collective::batch && request.members.empty()) return Status();
+  if (request.atomic) return group->atomic().run(backend, request);
   if (request.collective != Collective::batch) return backend.run(request);
-  if (request.members.empty()) return Status();
   return started(group, backend, std::move(request)).wait();
 }
 
@@ -69,6 +70,10 @@ Work ProcessGroup::start(Operation operation) {
   backend::Backend& backend = impl_->backend();
   if (Status status = make_request(backend, impl_->timeout(), operation, &request); !status.ok())
     return refused(std::move(status));
+  if (request.atomic) {
+    return refused(Status(StatusCode::unsupported,
+                          std::string(name(request.collective)) + ": atomic operations cannot be started; run them"));
+  }
   if (request.collective == Collective::batch && request.members.empty()) return Work();
   return started(impl_, backend, std::move(request));
 }
@@ -85,9 +90,10 @@ Result<Prepared> ProcessGroup::prepare(Operation operation) {
 }
 
 Status Prepared::run() {
-  if (state_->request.collective == Collective::batch) return start().wait();
   const Life& life = state_->group->life();
   if (&life != state_->life) return ProcessGroup(state_->group).run(state_->operation);
+  if (state_->request.atomic || state_->request.collective == Collective::batch)
+    return ProcessGroup(state_->group).run(state_->operation);
   return life.backend->run(state_->request);
 }
 

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "backend/backend.h"
+#include "group/atomic.h"
 #include "regroup/group.h"
 #include "regroup/work.h"
 
@@ -40,6 +41,7 @@ class ProcessGroup::Impl {
   // Held by whoever is about to begin a life.
   std::timed_mutex& rebirth() { return rebirth_; }
   const Rejoin& rejoin() const { return rejoin_; }
+  group::AtomicRunner& atomic() { return atomic_; }
   std::chrono::nanoseconds timeout() const { return timeout_.load(std::memory_order_relaxed); }
   void set_timeout(std::chrono::nanoseconds timeout) { timeout_.store(timeout, std::memory_order_relaxed); }
 
@@ -50,6 +52,7 @@ class ProcessGroup::Impl {
   std::timed_mutex rebirth_;
   std::atomic<std::chrono::nanoseconds> timeout_;
   Rejoin rejoin_;
+  group::AtomicRunner atomic_;
 };
 
 struct Work::State {

@@ -165,6 +165,49 @@ TEST(Rebirth, APreparedOperationServesInTheNextLife) {
   });
 }
 
+TEST(Rebirth, AtomicOperationsThatEndWellKeepTheirResult) {
+  on_every_wire(3, [](ProcessGroup& group, const auto&) -> Status {
+    for (const uint64_t count : {0, 1, 1000, 300'000}) {
+      std::vector<int> values(count, static_cast<int>(group.rank()));
+      std::vector<int> gathered(3 * count, -1);
+      if (Status status = group.run(all_reduce(in_place(values), ReduceOp::sum, {.atomic = true})); !status.ok())
+        return status;
+      if (Status status = group.run(batch({all_gather(from(values), into(gathered)), barrier()}, {.atomic = true}));
+          !status.ok())
+        return status;
+      const auto three = [](int value) { return value == 3; };
+      if (!std::all_of(values.begin(), values.end(), three) || !std::all_of(gathered.begin(), gathered.end(), three))
+        return expect(false, "wrong result");
+    }
+    int word = 0;
+    const Rank next = (group.rank() + 1) % 3;
+    if (group.start(barrier({.atomic = true})).wait().code() != StatusCode::unsupported ||
+        group.run(send(from(&word, 1), next, 0, {.atomic = true})).code() != StatusCode::unsupported)
+      return expect(false, "not refused");
+    return sums_are_right(group);
+  });
+}
+
+TEST(Rebirth, AtomicOperationsThatFailAreUndoneForAll) {
+  on_every_wire(3, [](ProcessGroup& group, const auto&) -> Status {
+    std::vector<int> values(50'000, static_cast<int>(group.rank()) + 7);
+    std::vector<int> output(50'000, 11);
+    if (group.rank() == 2) group.abort("trying");
+    const Status status = group.run(all_reduce(in_place(values), ReduceOp::sum, {.atomic = true}));
+    if (status.code() != StatusCode::aborted) return expect(false, status.to_string());
+    if (Status shrunk = group.shrink(); !shrunk.ok()) return shrunk;
+    // A call that the others do not understand alike.
+    const uint64_t count = group.rank() == 0 ? 49'999 : 50'000;
+    const Status mixed =
+        group.run(all_reduce(from(values.data(), count), into(output.data(), count), ReduceOp::sum, {.atomic = true}));
+    if (mixed.code() != StatusCode::mismatch) return expect(false, mixed.to_string());
+    for (size_t i = 0; i < values.size(); ++i) {
+      if (values[i] != static_cast<int>(group.rank()) + 7 || output[i] != 11) return expect(false, "not undone");
+    }
+    return sums_are_right(group);
+  });
+}
+
 TEST(Rebirth, BadArgumentsAreToldAtOnce) {
   on_every_wire(2, [](ProcessGroup& group, const auto&) -> Status {
     for (const Status& status : {group.agree(1, 0s).status(), group.shrink({.timeout = -1s}), group.leave(0s),
@@ -239,6 +282,36 @@ TEST(Rebirth, SurvivorsOfDeathsGoOnDownToTheLast) {
     });
     for (Rank rank = 0; rank < 3; ++rank) EXPECT_TRUE(WIFSIGNALED(ends[rank]) && WTERMSIG(ends[rank]) == SIGKILL);
     EXPECT_EQ(ends[3], 0);
+  }
+}
+
+TEST(Rebirth, AtomicOperationsAreUndoneWhereARankDies) {
+  for (const Wire& wire : kWires) {
+    SCOPED_TRACE(wire.name);
+    const auto ends = forked(4, wire, [](ProcessGroup& group) {
+      std::vector<int64_t> values(300'000, 1);
+      int64_t expected = 1;
+      Status status;
+      for (int round = 0; status.ok(); ++round) {
+        if (group.rank() == 1 && round == 7) {
+          std::thread([] { raise(SIGKILL); }).detach();
+        }
+        status = group.run(all_reduce(in_place(values), ReduceOp::sum, {.atomic = true}));
+        if (status.ok()) expected *= 4;
+      }
+      if (status.code() != StatusCode::peer_lost) return tell(group, "not lost", status);
+      for (const int64_t value : values) {
+        if (value != expected) return tell(group, "not undone", status);
+      }
+      if (Status shrunk = group.shrink(); !shrunk.ok()) return tell(group, "shrink", shrunk);
+      // All have come as far.
+      std::vector<int64_t> most(1);
+      if (Status same = group.run(all_reduce(from(&expected, 1), into(most), ReduceOp::maximum)); !same.ok())
+        return tell(group, "maximum", same);
+      return most[0] == expected ? 0 : tell(group, "not all as far", Status());
+    });
+    EXPECT_TRUE(WIFSIGNALED(ends[1]));
+    for (const Rank rank : {0, 2, 3}) EXPECT_EQ(ends[rank], 0);
   }
 }
 

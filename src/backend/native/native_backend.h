@@ -73,6 +73,7 @@ class NativeBackend final : public Backend {
   Status last_failure() const override;
   Result<std::shared_ptr<Backend>> subgroup(const std::vector<Rank>& ranks, std::chrono::nanoseconds timeout) override;
   Result<Agreed> agree(uint64_t value, std::chrono::nanoseconds timeout) override;
+  Result<Agreed> agree_outcome(bool ended_well, std::chrono::nanoseconds timeout) override;
   Result<Reborn> shrink(Quorum quorum, std::chrono::nanoseconds timeout) override;
   Status leave(std::chrono::nanoseconds timeout) override;
   void close(const Status& why) override { end(why, true); }

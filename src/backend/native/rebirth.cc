@@ -21,7 +21,7 @@ using membership::RankSet;
 namespace {
 
 // What members can agree on. All have to call the same.
-enum Purpose : uint64_t { kAgree = 1, kShrink, kHaveMet };
+enum Purpose : uint64_t { kAgree = 1, kShrink, kHaveMet, kOutcome };
 
 // Texts for the next life: of more epochs ahead, or more stages than a meeting has, is none of ours.
 constexpr uint64_t kEpochsAhead = 64;
@@ -178,6 +178,27 @@ Result<Agreed> NativeBackend::agree(uint64_t value, std::chrono::nanoseconds tim
     return decision.status();
   }
   return Agreed{decision->flags, decision->failed.ranks()};
+}
+
+Result<Agreed> NativeBackend::agree_outcome(bool ended_well, std::chrono::nanoseconds timeout) {
+  if (inherited()) return inherited_status();
+  if (Status failed = last_failure(); failed.code() == StatusCode::stale_epoch) return failed;
+  Contribution mine;
+  mine.purpose = kOutcome;
+  mine.flags = ended_well ? 1 : 0;
+  const base::Time deadline = base::deadline_after(timeout);
+  auto decision = decide(std::move(mine), Quorum::normal, suspects(), deadline, deadline);
+  if (decision.ok()) return Agreed{decision->flags, decision->failed.ranks()};
+  // What the others hold from now on may differ from what this member holds: it must not be among them.
+  const Status fenced(StatusCode::timeout,
+                      "rank " + std::to_string(facts_.rank) +
+                          " could not learn whether the operation ended well for all, holds what it had, and has left "
+                          "the group: " +
+                          decision.status().message(),
+                      decision.status().ranks(), facts_.epoch, finished_.load());
+  break_group(stale(), false);
+  end(fenced, false);
+  return fenced;
 }
 
 Status NativeBackend::leave(std::chrono::nanoseconds timeout) {
