@@ -9,6 +9,7 @@
 
 #include "backend/native/native_backend.h"
 #include "backend/native/tuning_file.h"
+#include "group/lobby.h"
 #include "group/process_group.h"
 #include "net/address.h"
 #include "regroup/join.h"
@@ -86,6 +87,10 @@ Status read_timeout(std::optional<std::chrono::nanoseconds>* out) {
 Status complete(JoinOptions* options) {
   warn_about_unknown_variables();
   if (Status status = read_timeout(&options->timeout); !status.ok()) return status;
+  if (options->newcomer) {
+    options->rank = 0;  // until it is invited
+    options->size = 1;
+  }
   if (Status status = read_number("rank", "REGROUP_RANK", "RANK", &options->rank); !status.ok()) return status;
   if (Status status = read_number("size", "REGROUP_SIZE", "WORLD_SIZE", &options->size); !status.ok()) return status;
   if (*options->size == 0)
@@ -116,7 +121,7 @@ Status complete(JoinOptions* options) {
     std::string host = variable("MASTER_ADDR");
     if (host.find(':') != std::string::npos) host = '[' + host + ']';
     options->store_url = "tcp://" + host + ":" + variable("MASTER_PORT");
-  } else if (*options->size > 1) {
+  } else if (*options->size > 1 || options->newcomer) {
     return Status(StatusCode::invalid_argument,
                   "joining: no store is given, and neither REGROUP_STORE nor MASTER_ADDR and MASTER_PORT in the "
                   "environment names one");
@@ -139,12 +144,12 @@ std::vector<Rank> first_members(Rank size) {
 }
 
 // What all lives of a group have in common on this member.
-struct Origin {
+struct Common {
   backend::native::NativeOptions native;  // but for rank, size and times
   std::shared_ptr<Store> store;
 };
 
-Result<Life> begin_life(const Origin& origin, const std::string& name, Rank rank, Rank size, base::Duration timeout,
+Result<Life> begin_life(const Common& origin, const std::string& name, Rank rank, Rank size, base::Duration timeout,
                         uint64_t previous_epoch) {
   backend::native::NativeOptions native = origin.native;
   native.rank = rank;
@@ -157,10 +162,10 @@ Result<Life> begin_life(const Origin& origin, const std::string& name, Rank rank
   return Life{std::move(joined).value(), first_members(size)};
 }
 
-Result<Life> rejoin(const Origin& origin, const Membership& membership, uint64_t previous_epoch) {
+Result<Life> rejoin(const Common& origin, const Membership& membership, uint64_t previous_epoch) {
   const auto timeout = membership.timeout.value_or(std::chrono::minutes(5));
   const base::Time began = base::Clock::now();
-  Origin next = origin;
+  Common next = origin;
   if (membership.store != nullptr) {
     next.store = membership.store;
   } else if (membership.store_url.has_value()) {
@@ -180,7 +185,7 @@ Result<ProcessGroup> join(JoinOptions options) {
   const auto timeout = options.timeout.value_or(std::chrono::minutes(5));
   const base::Time began = base::Clock::now();
 
-  Origin origin;
+  Common origin;
   backend::native::NativeOptions& native = origin.native;
   native.interface = options.interface.value_or("");
   native.towards = host_of(options.store_url);
@@ -208,12 +213,21 @@ Result<ProcessGroup> join(JoinOptions options) {
     origin.store = std::move(connected).value();
   }
   if (origin.store == nullptr) origin.store = make_hash_store();
-  auto life = begin_life(origin, options.name, *options.rank, *options.size, timeout - (base::Clock::now() - began), 0);
+  std::string meeting = options.name;
+  if (options.newcomer) {
+    auto invitation = group::Lobby(*origin.store, options.name).ask(timeout);
+    if (!invitation.ok()) return invitation.status();
+    options.rank = invitation->rank;
+    options.size = invitation->size;
+    meeting = invitation->meeting;
+  }
+  auto life = begin_life(origin, meeting, *options.rank, *options.size, timeout - (base::Clock::now() - began), 0);
   if (!life.ok()) return life.status();
-  return ProcessGroup(std::make_shared<ProcessGroup::Impl>(
-      std::move(life).value(), timeout, [origin](const Membership& membership, uint64_t previous_epoch) {
-        return rejoin(origin, membership, previous_epoch);
-      }));
+  const auto meet = [origin](const Membership& membership, uint64_t previous_epoch) {
+    return rejoin(origin, membership, previous_epoch);
+  };
+  return ProcessGroup(
+      std::make_shared<ProcessGroup::Impl>(std::move(life).value(), timeout, Origin{meet, origin.store, options.name}));
 }
 
 }  // namespace regroup

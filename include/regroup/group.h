@@ -78,6 +78,10 @@ class ProcessGroup {
   // newcomers (who `join` under that name). After an error the group is broken; another meeting may be tried.
   Status reconfigure(const Membership& membership);
 
+  // Admits the newcomers that have asked for it (JoinOptions::newcomer), if any: they get the ranks behind the members.
+  // After an error that does not break groups, the life at hand goes on without them.
+  Status grow(std::optional<std::chrono::nanoseconds> timeout = std::nullopt);
+
   // Ends every operation, started or to come, with `aborted`, here and at the other members. From any thread, any
   // number of times, at once.
   void abort(std::string reason);

@@ -31,6 +31,9 @@ struct JoinOptions {
   std::optional<std::string> tuning;
   // Two joins through one store need different names (or one after the other the same).
   std::string name = "world";
+  // Asks to be admitted to the group that was joined under this name, and waits for its members to call `grow`. Rank
+  // and size are theirs to say.
+  bool newcomer = false;
   // Ranks with different labels count as being on different hosts although they are not: for trying mixed groups on
   // one.
   std::string host_label;

@@ -6,6 +6,7 @@
 
 #include "group/arguments.h"
 #include "group/callbacks.h"
+#include "group/lobby.h"
 
 namespace regroup {
 
@@ -141,8 +142,8 @@ Result<ProcessGroup> ProcessGroup::subgroup(const std::vector<Rank>& ranks) {
   if (!backend.ok()) return backend.status();
   std::vector<Rank> members;
   for (const Rank rank : ranks) members.push_back(life.members[rank]);
-  return ProcessGroup(
-      std::make_shared<Impl>(Life{std::move(backend).value(), std::move(members)}, impl_->timeout(), impl_->rejoin()));
+  return ProcessGroup(std::make_shared<Impl>(Life{std::move(backend).value(), std::move(members)}, impl_->timeout(),
+                                             Origin{impl_->origin().meet, nullptr, ""}));
 }
 
 Result<ProcessGroup> ProcessGroup::split(std::optional<int64_t> color, int64_t key) {
@@ -202,9 +203,60 @@ Status ProcessGroup::reconfigure(const Membership& membership) {
   if (!turn.owns_lock()) return busy("reconfigure");
   backend::Backend& last = impl_->backend();
   last.close(Status(StatusCode::aborted, "the group is being reconfigured", {}, last.epoch()));
-  Result<Life> next = impl_->rejoin()(whole, last.epoch());
+  Result<Life> next = impl_->origin().meet(whole, last.epoch());
   if (!next.ok()) return next.status();
   impl_->begin(std::move(next).value());
+  return Status();
+}
+
+Status ProcessGroup::grow(std::optional<std::chrono::nanoseconds> timeout) {
+  if (Status status = check_timeout("grow", timeout); !status.ok()) return status;
+  const Origin& origin = impl_->origin();
+  if (origin.store == nullptr) {
+    return Status(StatusCode::unsupported, "grow: only a group that was joined has a store in which newcomers ask");
+  }
+  const auto limit = timeout.value_or(impl_->timeout());
+  const base::Time deadline = base::deadline_after(limit);
+  const std::unique_lock turn(impl_->rebirth(), limit);
+  if (!turn.owns_lock()) return busy("grow");
+  backend::Backend& last = impl_->backend();
+
+  // Rank 0 looks who has asked, and tells the others: so many newcomers, or that it could not look.
+  group::Lobby lobby(*origin.store, origin.name);
+  Result<uint64_t> waiting = uint64_t{0};
+  int64_t newcomers = 0;
+  if (last.rank() == 0) {
+    waiting = lobby.waiting();
+    newcomers = waiting.ok() ? static_cast<int64_t>(*waiting) : -1;
+  }
+  if (Status told = run(broadcast(in_place(&newcomers, 1), 0, {.timeout = limit})); !told.ok()) return told;
+  if (newcomers < 0) {
+    return last.rank() == 0 ? waiting.status()
+                            : Status(StatusCode::unsupported, "grow: rank 0 does not reach the store", {0}, epoch());
+  }
+  if (newcomers == 0) return Status();
+
+  Membership next;
+  next.rank = last.rank();
+  next.size = last.size() + static_cast<Rank>(newcomers);
+  next.name = lobby.meeting_after(last.epoch());
+  Status invited;
+  if (last.rank() == 0) invited = lobby.invite(next.name, last.size(), static_cast<Rank>(newcomers));
+  // A newcomer may have given up meanwhile. So the life at hand stays until all have met in the next.
+  next.timeout = (deadline - base::Clock::now()) / 2;
+  if (invited.ok() && *next.timeout <= base::Duration(0))
+    invited = Status(StatusCode::timeout, "grow: no time is left", {}, epoch());
+  Result<Life> met = invited.ok() ? origin.meet(next, last.epoch()) : Result<Life>(invited);
+  const base::Duration left = deadline - base::Clock::now();
+  Result<Agreed> all = last.agree(met.ok() ? 1 : 0, std::max<base::Duration>(left, std::chrono::milliseconds(1)));
+  if (!all.ok()) return all.status();
+  if (all->value == 0) {
+    return Status(StatusCode::unsupported,
+                  "grow: not all met: " + (met.ok() ? std::string("another member failed to") : met.status().message()),
+                  {}, epoch());
+  }
+  impl_->begin(std::move(met).value());
+  last.close(Status(StatusCode::aborted, "the group has grown", {}, last.epoch()));
   return Status();
 }
 

@@ -21,12 +21,18 @@ struct Life {
   std::vector<Rank> members;
 };
 
+// Where a group comes from: what its next lives need.
+struct Origin {
+  // Joins the members that come to a meeting; the epoch is to be above the one given.
+  std::function<Result<Life>(const Membership& membership, uint64_t previous_epoch)> meet;
+  // Where newcomers ask to be admitted, and under what name; nullptr for a group that was cut from another.
+  std::shared_ptr<Store> store;
+  std::string name;
+};
+
 class ProcessGroup::Impl {
  public:
-  // Joins the members that come to a meeting; the epoch is to be above the one given.
-  using Rejoin = std::function<Result<Life>(const Membership& membership, uint64_t previous_epoch)>;
-
-  Impl(Life first, std::chrono::nanoseconds timeout, Rejoin rejoin) : timeout_(timeout), rejoin_(std::move(rejoin)) {
+  Impl(Life first, std::chrono::nanoseconds timeout, Origin origin) : timeout_(timeout), origin_(std::move(origin)) {
     begin(std::move(first));
   }
 
@@ -40,7 +46,7 @@ class ProcessGroup::Impl {
   }
   // Held by whoever is about to begin a life.
   std::timed_mutex& rebirth() { return rebirth_; }
-  const Rejoin& rejoin() const { return rejoin_; }
+  const Origin& origin() const { return origin_; }
   group::AtomicRunner& atomic() { return atomic_; }
   std::chrono::nanoseconds timeout() const { return timeout_.load(std::memory_order_relaxed); }
   void set_timeout(std::chrono::nanoseconds timeout) { timeout_.store(timeout, std::memory_order_relaxed); }
@@ -51,7 +57,7 @@ class ProcessGroup::Impl {
   std::vector<std::unique_ptr<Life>> lives_;
   std::timed_mutex rebirth_;
   std::atomic<std::chrono::nanoseconds> timeout_;
-  Rejoin rejoin_;
+  const Origin origin_;
   group::AtomicRunner atomic_;
 };
 

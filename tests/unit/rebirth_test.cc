@@ -142,6 +142,66 @@ TEST(Rebirth, ReconfiguresTwentyTimes) {
   });
 }
 
+TEST(Rebirth, NewcomersAreAdmittedAtTheNextGrow) {
+  for (const Wire& wire : kWires) {
+    SCOPED_TRACE(wire.name);
+    auto store = make_hash_store();
+    std::vector<Status> statuses(5);
+    std::vector<std::thread> threads;
+    const auto use = [](ProcessGroup& group) {
+      // Members and newcomers go on alike.
+      Status status = group.grow();  // nobody asks any more
+      if (status.ok()) status = expect(group.size() == 5 && group.epoch() == 2, "not five in epoch 2");
+      if (status.ok()) status = sums_are_right(group);
+      return status;
+    };
+    for (Rank rank = 0; rank < 5; ++rank) {
+      threads.emplace_back([&, rank] {
+        JoinOptions options = options_for(wire, rank, 3, 10s);
+        options.store = store;
+        if (rank >= 3) {
+          options.newcomer = true;
+          auto group = join(options);
+          statuses[rank] = group.ok() ? use(*group) : group.status();
+          return;
+        }
+        auto group = join(options);
+        Status& status = statuses[rank] = group.status();
+        // Until both are there: each look is the same for all members.
+        while (status.ok() && group->size() < 5) {
+          int64_t asked = 0;
+          if (rank == 0) asked = store->add("regroup/world/lobby/asked", 0).value();
+          status = group->run(broadcast(in_place(&asked, 1), 0));
+          if (status.ok() && asked == 2) status = group->grow();
+        }
+        if (status.ok()) status = use(*group);
+      });
+    }
+    for (auto& thread : threads) thread.join();
+    for (const Status& status : statuses) EXPECT_TRUE(status.ok()) << status.to_string();
+  }
+}
+
+TEST(Rebirth, ANewcomerThatHasGoneAwayHarmsNobody) {
+  on_every_wire(3, [](ProcessGroup& group, const std::shared_ptr<Store>& store) -> Status {
+    // It asked, and will not come.
+    if (group.rank() == 0) (void)store->add("regroup/world/lobby/asked", 1);
+    if (Status status = group.run(barrier()); !status.ok()) return status;
+    if (Status status = group.grow(300ms); status.code() != StatusCode::unsupported) return expect(false, "grown?");
+    if (group.size() != 3 || group.epoch() != 1) return expect(false, "changed");
+    if (Status status = group.grow(300ms); !status.ok()) return status;
+    return sums_are_right(group);
+  });
+}
+
+TEST(Rebirth, ANewcomerToAGroupThatDoesNotGrowGivesUp) {
+  JoinOptions options;
+  options.store = make_hash_store();
+  options.newcomer = true;
+  options.timeout = 50ms;
+  EXPECT_EQ(join(options).status().code(), StatusCode::timeout);
+}
+
 TEST(Rebirth, AgreeAndShrinkDoNotMix) {
   on_every_wire(2, [](ProcessGroup& group, const auto&) -> Status {
     const Status status = group.rank() == 0 ? group.agree(1).status() : group.shrink();
