@@ -9,7 +9,7 @@
 namespace regroup::backend::native {
 
 // Changes when what ranks publish to each other changes.
-inline constexpr int kWireVersion = 1;
+inline constexpr int kWireVersion = 2;
 
 struct Contact {
   int version = kWireVersion;

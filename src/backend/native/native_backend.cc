@@ -23,7 +23,8 @@ NativeBackend::NativeBackend(const NativeOptions& options)
       attendance_(options.size),
       plans_(GroupFacts()),
       stream_ended_(options.size),
-      left_(options.size) {
+      left_(options.size),
+      proven_dead_(options.size) {
   facts_.rank = options.rank;
   facts_.size = options.size;
   facts_.tuning = options.tuning;

@@ -49,7 +49,8 @@ struct NativeOptions {
   std::string towards;     // a host all members reach (the store's); may be empty
   std::string host_label;  // ranks with different labels count as being on different hosts
   bool cross_process_reads = true;
-  std::shared_ptr<const algorithms::Tuning> tuning;  // rows before the built-in table's; nullptr: none
+  std::chrono::nanoseconds liveness = net::kLiveness;  // after which a host that does not answer is lost
+  std::shared_ptr<const algorithms::Tuning> tuning;    // rows before the built-in table's; nullptr: none
 };
 
 class NativeBackend final : public Backend {
@@ -65,6 +66,9 @@ class NativeBackend final : public Backend {
   std::shared_ptr<Pending> start(Request request) override;
   void abort(const std::string& reason) override;
   Status last_failure() const override;
+  // Whether `rank`'s own kernel has told that its process is no more. False of those that live, have left in order, or
+  // are merely not reached. Any thread.
+  bool proven_dead(Rank rank) const;
   Result<std::shared_ptr<Backend>> subgroup(const std::vector<Rank>& ranks, std::chrono::nanoseconds timeout) override;
 
  private:
@@ -126,7 +130,7 @@ class NativeBackend final : public Backend {
 
   // --- what goes wrong (watch.cc)
   void heard(Rank from, net::ControlKind kind, std::span<const std::byte> payload, base::Fd descriptor);
-  void closed(Rank peer, bool orderly);
+  void closed(Rank peer, net::Ending ending);
   void stream_lost(Rank peer, const Status& status);
   bool note_mismatch(uint64_t sequence, const Status& status);
   void late_conflict(Rank peer, uint64_t sequence);
@@ -139,6 +143,8 @@ class NativeBackend final : public Backend {
   void finish_with_what_is_there();
   void fail_all(const Status& status);
   Status expired(Job& job);
+  bool state_of(Rank rank, base::Time recently, membership::State* state) const;
+  std::string whereabouts(Rank rank, const membership::State& state, bool answers) const;
   void ask_around(Job& job, base::Time now);
   bool has_left(Rank peer, uint64_t sequence) const;
   bool left_without_message(Rank peer);
@@ -197,6 +203,7 @@ class NativeBackend final : public Backend {
   std::map<uint64_t, Status> notices_;         // operations that others found to fail, by sequence; few
   std::deque<uint64_t> mismatched_;            // operations that ended so here: the last few
   std::vector<std::optional<uint64_t>> left_;  // ranks that left in order, and the last operation they had begun
+  std::vector<bool> proven_dead_;
   std::thread progress_;
 
   std::unique_ptr<net::Control> control_;  // last: its handlers use everything above
