@@ -27,9 +27,9 @@ const char* variable(const char* name) {
 
 // A misspelt name would be ignored in silence.
 void warn_about_unknown_variables() {
-  static const std::set<std::string_view> known = {"REGROUP_STORE",     "REGROUP_RANK",    "REGROUP_SIZE",
-                                                   "REGROUP_TIMEOUT",   "REGROUP_BACKEND", "REGROUP_TRANSPORT",
-                                                   "REGROUP_INTERFACE", "REGROUP_LOG",     "REGROUP_TUNING"};
+  static const std::set<std::string_view> known = {
+      "REGROUP_STORE",     "REGROUP_RANK",      "REGROUP_SIZE", "REGROUP_TIMEOUT", "REGROUP_BACKEND",
+      "REGROUP_TRANSPORT", "REGROUP_INTERFACE", "REGROUP_LOG",  "REGROUP_TUNING",  "REGROUP_LIVENESS"};
   static std::once_flag once;
   std::call_once(once, [] {
     for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
@@ -64,8 +64,8 @@ Status read_number(const std::string& what, const char* name, const char* fallba
 }
 
 // "30s", "500ms", "5m", "2h", or seconds.
-Status read_timeout(std::optional<std::chrono::nanoseconds>* out) {
-  const char* value = variable("REGROUP_TIMEOUT");
+Status read_duration(const char* name, std::optional<std::chrono::nanoseconds>* out) {
+  const char* value = variable(name);
   if (out->has_value() || value == nullptr) return Status();
   char* end = nullptr;
   const double number = std::strtod(value, &end);
@@ -77,7 +77,7 @@ Status read_timeout(std::optional<std::chrono::nanoseconds>* out) {
                          : unit == "h"                 ? 3600
                                                        : 0;
   if (end == value || seconds == 0 || !(number > 0) || number * seconds > 1e9) {
-    return bad_variable("REGROUP_TIMEOUT", value, "a duration like 500ms, 30s or 5m");
+    return bad_variable(name, value, "a duration like 500ms, 30s or 5m");
   }
   *out = std::chrono::nanoseconds(static_cast<int64_t>(number * seconds * 1e9));
   return Status();
@@ -86,7 +86,8 @@ Status read_timeout(std::optional<std::chrono::nanoseconds>* out) {
 // What the environment says where the caller does not.
 Status complete(JoinOptions* options) {
   warn_about_unknown_variables();
-  if (Status status = read_timeout(&options->timeout); !status.ok()) return status;
+  if (Status status = read_duration("REGROUP_TIMEOUT", &options->timeout); !status.ok()) return status;
+  if (Status status = read_duration("REGROUP_LIVENESS", &options->liveness); !status.ok()) return status;
   if (options->newcomer) {
     options->rank = 0;  // until it is invited
     options->size = 1;
@@ -102,6 +103,9 @@ Status complete(JoinOptions* options) {
   }
   if (options->timeout.has_value() && *options->timeout <= std::chrono::nanoseconds(0)) {
     return Status(StatusCode::invalid_argument, "joining: the time-out must be positive");
+  }
+  if (options->liveness.has_value() && *options->liveness < std::chrono::milliseconds(1)) {
+    return Status(StatusCode::invalid_argument, "joining: the liveness must be at least 1 ms");
   }
   if (!options->transport.has_value() && variable("REGROUP_TRANSPORT") != nullptr)
     options->transport = variable("REGROUP_TRANSPORT");
@@ -191,6 +195,7 @@ Result<ProcessGroup> join(JoinOptions options) {
   native.towards = host_of(options.store_url);
   native.host_label = options.host_label;
   native.cross_process_reads = options.cross_process_reads;
+  if (options.liveness.has_value()) native.liveness = *options.liveness;
   const std::string wires = options.transport.value_or("auto");
   if (wires == "shm") {
     native.wires = backend::native::Wires::shm;

@@ -70,7 +70,7 @@ Status NativeBackend::activate(Job& job) {
   if (some_left_.load(std::memory_order_acquire)) alarm_.store(true, std::memory_order_release);
   job.signature_ = begun_signature_ = signature_of(request);
   if (!all_local_) {
-    attendance_.began(job.sequence_, job.signature_);
+    attendance_.began(job.sequence_, job.signature_, base::recent_tick());
     if (Status status = known_to_fail(job.sequence_); !status.ok()) return status;
   }
   if (!eager(request)) return begin_planned(job);

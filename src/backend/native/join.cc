@@ -194,7 +194,7 @@ class NativeBackend::Joining {
     auto lanes = net::connect_mesh(*listener_, options_.rank, peers, mesh);
     if (!lanes.ok()) return lanes.status();
     if (!all_share) streams_ = std::move((*lanes)[1]);
-    backend_->control_ = net::make_control(options_.rank, std::move((*lanes)[0]));
+    backend_->control_ = net::make_control(options_.rank, std::move((*lanes)[0]), options_.liveness);
     return Status();
   }
 
@@ -239,9 +239,9 @@ class NativeBackend::Joining {
           if (kind == net::ControlKind::descriptor && inbox->keep(from, payload, &descriptor)) return;
           backend->heard(from, kind, payload, std::move(descriptor));
         },
-        [backend, inbox = inbox_](Rank peer, bool orderly) {
+        [backend, inbox = inbox_](Rank peer, net::Ending ending) {
           inbox->lost(peer);
-          backend->closed(peer, orderly);
+          backend->closed(peer, ending);
         });
     return Status();
   }

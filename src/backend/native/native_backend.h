@@ -54,7 +54,8 @@ struct NativeOptions {
   std::function<Status()> interrupted;
   std::string host_label;  // ranks with different labels count as being on different hosts
   bool cross_process_reads = true;
-  std::shared_ptr<const algorithms::Tuning> tuning;  // rows before the built-in table's; nullptr: none
+  std::chrono::nanoseconds liveness = net::kLiveness;  // after which a host that does not answer is lost
+  std::shared_ptr<const algorithms::Tuning> tuning;    // rows before the built-in table's; nullptr: none
 };
 
 class NativeBackend final : public Backend {
@@ -152,7 +153,7 @@ class NativeBackend final : public Backend {
 
   // --- what goes wrong (watch.cc)
   void heard(Rank from, net::ControlKind kind, std::span<const std::byte> payload, base::Fd descriptor);
-  void closed(Rank peer, bool orderly);
+  void closed(Rank peer, net::Ending ending);
   void stream_lost(Rank peer, const Status& status);
   bool note_mismatch(uint64_t sequence, const Status& status);
   void late_conflict(Rank peer, uint64_t sequence);
@@ -165,6 +166,8 @@ class NativeBackend final : public Backend {
   void finish_with_what_is_there();
   void fail_all(const Status& status);
   Status expired(Job& job);
+  bool state_of(Rank rank, base::Time recently, membership::State* state) const;
+  std::string whereabouts(Rank rank, const membership::State& state, bool answers) const;
   void ask_around(Job& job, base::Time now);
   bool has_left(Rank peer, uint64_t sequence) const;
   bool left_without_message(Rank peer);

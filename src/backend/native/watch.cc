@@ -67,6 +67,17 @@ std::string list(const std::vector<Rank>& ranks) {
   return text;
 }
 
+std::string how(net::Ending ending) {
+  switch (ending) {
+    case net::Ending::process_ended:
+      return "its process has ended";
+    case net::Ending::host_silent:
+      return "its host does not answer";
+    default:
+      return "its control connection cannot be used";
+  }
+}
+
 std::string milliseconds(base::Duration duration) {
   return std::to_string(std::chrono::duration_cast<std::chrono::milliseconds>(duration).count()) + " ms";
 }
@@ -82,8 +93,11 @@ void NativeBackend::heard(Rank from, ControlKind kind, std::span<const std::byte
     }
     case ControlKind::state: {
       membership::State state;
-      if (!take(&payload, &state.sequence) || !take(&payload, &state.signature)) return;
-      attendance_.heard(from, state, base::Clock::now());
+      int64_t age = 0;  // nanoseconds: clocks of hosts do not compare
+      if (!take(&payload, &state.sequence) || !take(&payload, &state.signature) || !take(&payload, &age)) return;
+      const base::Time now = base::Clock::now();
+      state.began = now - base::Duration(std::clamp<int64_t>(age, 0, now.time_since_epoch().count()));
+      attendance_.heard(from, state, now);
       states_changed_.store(true, std::memory_order_release);
       waker_.ring();
       return;
@@ -130,6 +144,7 @@ void NativeBackend::heard(Rank from, ControlKind kind, std::span<const std::byte
       return;
     }
     case ControlKind::leave:  // ends the connection: `closed` is called
+    case ControlKind::vital:  // the channel's own
       return;
   }
 }
@@ -162,20 +177,17 @@ void NativeBackend::late_conflict(Rank peer, uint64_t sequence) {
   if (note_mismatch(sequence, status)) tell_status(status, sequence);
 }
 
-void NativeBackend::closed(Rank peer, bool orderly) {
-  {
-    std::unique_lock lock(mutex_);
+void NativeBackend::closed(Rank peer, net::Ending ending) {
+  bool dead = ending == net::Ending::process_ended;
+  if (ending == net::Ending::left) {
     // Who has moved on knows what was decided, and may be asked no more: but it lives.
-    const bool lives = moved_on_[peer];
-    lock.unlock();
-    council_failed(peer, lives ? membership::Agreement::Failure::unreachable : membership::Agreement::Failure::dead);
+    std::lock_guard lock(mutex_);
+    dead = !moved_on_[peer];
   }
-  if (!orderly) {
-    break_group(Status(StatusCode::peer_lost,
-                       "rank " + std::to_string(peer) +
-                           " was lost: its process has ended or its host is "
-                           "gone",
-                       {peer}, facts_.epoch, finished_.load() + 1),
+  council_failed(peer, dead ? membership::Agreement::Failure::dead : membership::Agreement::Failure::unreachable);
+  if (ending != net::Ending::left) {
+    break_group(Status(StatusCode::peer_lost, "rank " + std::to_string(peer) + " was lost: " + how(ending), {peer},
+                       facts_.epoch, finished_.load() + 1),
                 true);
     return;
   }
@@ -203,6 +215,7 @@ void NativeBackend::tell_state(Rank to, uint64_t sequence) {
   std::vector<std::byte> payload;
   put(&payload, state.sequence);
   put(&payload, state.signature);
+  put(&payload, static_cast<int64_t>((base::Clock::now() - state.began).count()));
   control_->send(to, ControlKind::state, payload);
 }
 
@@ -210,6 +223,7 @@ void NativeBackend::tell_progress() {
   std::vector<std::byte> payload;
   put(&payload, begun_);
   put(&payload, begun_signature_);
+  put(&payload, int64_t{0});
   tell(ControlKind::state, payload);
 }
 
@@ -323,38 +337,52 @@ void NativeBackend::ask_around(Job& job, base::Time now) {
   }
 }
 
+// The state of a rank as far as it is known here; whether it is sure to be the latest.
+bool NativeBackend::state_of(Rank rank, base::Time recently, membership::State* state) const {
+  if (shm_ != nullptr && facts_.topology.same_host(rank, facts_.rank)) {
+    const auto entered = shm_->last_entered(rank);
+    *state = {entered.sequence, entered.signature, entered.began};
+    return true;
+  }
+  *state = attendance_.of(rank).value_or(membership::State());
+  return attendance_.answered_since(rank, recently);
+}
+
+// "; rank 1 last began operation 6, barrier, 803 ms ago"
+std::string NativeBackend::whereabouts(Rank rank, const membership::State& state, bool answers) const {
+  std::string text = "; rank " + std::to_string(rank);
+  if (!answers) text += " does not answer";
+  if (state.sequence == 0) return answers ? text + " has begun no collective operation" : text;
+  const base::Duration age = std::max(base::Clock::now() - state.began, base::Duration(0));
+  return text + (answers ? " last began operation " : " and had last begun operation ") +
+         std::to_string(state.sequence) + ", " + to_string(state.signature) + ", " + milliseconds(age) + " ago";
+}
+
 // The deadline of `job` has passed: who did not come?
 Status NativeBackend::expired(Job& job) {
   const Request& request = job.request();
   const std::string waited = " within " + milliseconds(request.timeout);
+  const base::Time recently =
+      job.deadline_ - std::max<base::Duration>(request.timeout / 2, std::chrono::milliseconds(50));
+  membership::State state;
   if (!job.collective()) {
     const bool any = request.collective == Collective::receive_any && !job.posted_;
     const Rank peer = job.posted_ ? job.message_.peer : request.root;
+    const bool answers = !any && peer != facts_.rank && state_of(peer, recently, &state);
     return Status(StatusCode::timeout,
                   std::string(name(request.collective)) + " with tag " + std::to_string(request.tag) + ": " +
-                      (any ? "no rank" : "rank " + std::to_string(peer)) + " did not take its part" + waited,
+                      (any ? "no rank" : "rank " + std::to_string(peer)) + " did not take its part" + waited +
+                      (any || peer == facts_.rank ? "" : whereabouts(peer, state, answers)),
                   any ? std::vector<Rank>() : std::vector<Rank>{peer}, facts_.epoch);
   }
   std::vector<Rank> late;
   std::string details;
   for (Rank rank = 0; rank < facts_.size; ++rank) {
     if (rank == facts_.rank) continue;
+    const bool answers = state_of(rank, recently, &state);
     const bool by_lines = shm_ != nullptr && facts_.topology.same_host(rank, facts_.rank);
-    if (by_lines) {
-      if (shm_->entered(rank) >= job.sequence_) continue;
-    } else {
-      const auto state = attendance_.of(rank);
-      const base::Time recently =
-          job.deadline_ - std::max<base::Duration>(request.timeout / 2, std::chrono::milliseconds(50));
-      const bool answers = attendance_.answered_since(rank, recently);
-      if (answers && state->sequence >= job.sequence_) continue;
-      if (answers && details.size() < 512) {
-        details += "; rank " + std::to_string(rank) + " last began operation " + std::to_string(state->sequence) +
-                   (state->sequence > 0 ? ", " + to_string(state->signature) : "");
-      } else if (!answers && details.size() < 512) {
-        details += "; rank " + std::to_string(rank) + " does not answer";
-      }
-    }
+    if (by_lines ? shm_->entered(rank) >= job.sequence_ : answers && state.sequence >= job.sequence_) continue;
+    if (details.size() < 512) details += whereabouts(rank, state, answers);
     late.push_back(rank);
   }
   const std::string what = to_string(signature_of(request)) + " (operation " + std::to_string(job.sequence_) + ")";
