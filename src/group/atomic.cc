@@ -31,8 +31,8 @@ void each_output(const Request& request, const Visit& visit) {
 
 Status AtomicRunner::run(backend::Backend& backend, const Request& request) {
   const base::Time deadline = base::deadline_after(request.timeout);
-  const std::unique_lock turn(mutex_, deadline);
-  if (!turn.owns_lock()) {
+  const base::Turns::Turn turn(turns_, deadline);
+  if (!turn.mine()) {
     // The others wait for this member's call: their deadline names it.
     return Status(StatusCode::timeout, "another atomic operation of this group did not end in time", {},
                   backend.epoch());

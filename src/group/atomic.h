@@ -3,11 +3,11 @@
 // whether it ended well for every one of them. Where it did not, each puts back what it had.
 #pragma once
 
-#include <mutex>
 #include <vector>
 
 #include "backend/backend.h"
 #include "backend/request.h"
+#include "base/turn.h"
 #include "regroup/status.h"
 
 namespace regroup::group {
@@ -20,7 +20,7 @@ class AtomicRunner {
   Status run(backend::Backend& backend, const backend::Request& request);
 
  private:
-  std::timed_mutex mutex_;
+  base::Turns turns_;
   std::vector<std::byte> kept_;
 };
 

@@ -169,8 +169,8 @@ Result<Agreed> ProcessGroup::agree(uint64_t value, std::optional<std::chrono::na
 Status ProcessGroup::shrink(ShrinkOptions options) {
   if (Status status = check_timeout("shrink", options.timeout); !status.ok()) return status;
   const auto timeout = options.timeout.value_or(impl_->timeout());
-  const std::unique_lock turn(impl_->rebirth(), timeout);
-  if (!turn.owns_lock()) return busy("shrink");
+  const base::Turns::Turn turn(impl_->rebirths(), base::deadline_after(timeout));
+  if (!turn.mine()) return busy("shrink");
   const Life& life = impl_->life();
   Result<backend::Reborn> reborn = life.backend->shrink(options.quorum, timeout);
   if (!reborn.ok()) return reborn.status();
@@ -199,8 +199,8 @@ Status ProcessGroup::reconfigure(const Membership& membership) {
   }
   Membership whole = membership;
   whole.timeout = membership.timeout.value_or(impl_->timeout());
-  const std::unique_lock turn(impl_->rebirth(), *whole.timeout);
-  if (!turn.owns_lock()) return busy("reconfigure");
+  const base::Turns::Turn turn(impl_->rebirths(), base::deadline_after(*whole.timeout));
+  if (!turn.mine()) return busy("reconfigure");
   backend::Backend& last = impl_->backend();
   last.close(Status(StatusCode::aborted, "the group is being reconfigured", {}, last.epoch()));
   Result<Life> next = impl_->origin().meet(whole, last.epoch());
@@ -217,8 +217,8 @@ Status ProcessGroup::grow(std::optional<std::chrono::nanoseconds> timeout) {
   }
   const auto limit = timeout.value_or(impl_->timeout());
   const base::Time deadline = base::deadline_after(limit);
-  const std::unique_lock turn(impl_->rebirth(), limit);
-  if (!turn.owns_lock()) return busy("grow");
+  const base::Turns::Turn turn(impl_->rebirths(), base::deadline_after(limit));
+  if (!turn.mine()) return busy("grow");
   backend::Backend& last = impl_->backend();
 
   // Rank 0 looks who has asked, and tells the others: so many newcomers, or that it could not look.

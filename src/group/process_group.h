@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "backend/backend.h"
+#include "base/turn.h"
 #include "group/atomic.h"
 #include "regroup/group.h"
 #include "regroup/work.h"
@@ -45,7 +46,7 @@ class ProcessGroup::Impl {
     life_.store(lives_.back().get(), std::memory_order_release);
   }
   // Held by whoever is about to begin a life.
-  std::timed_mutex& rebirth() { return rebirth_; }
+  base::Turns& rebirths() { return rebirths_; }
   const Origin& origin() const { return origin_; }
   group::AtomicRunner& atomic() { return atomic_; }
   std::chrono::nanoseconds timeout() const { return timeout_.load(std::memory_order_relaxed); }
@@ -55,7 +56,7 @@ class ProcessGroup::Impl {
   std::atomic<const Life*> life_ = nullptr;
   std::mutex lives_mutex_;
   std::vector<std::unique_ptr<Life>> lives_;
-  std::timed_mutex rebirth_;
+  base::Turns rebirths_;
   std::atomic<std::chrono::nanoseconds> timeout_;
   const Origin origin_;
   group::AtomicRunner atomic_;

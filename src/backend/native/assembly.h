@@ -10,6 +10,7 @@
 #include <tuple>
 
 #include "backend/native/native_backend.h"
+#include "base/turn.h"
 #include "membership/council.h"
 
 namespace regroup::backend::native {
@@ -17,7 +18,7 @@ namespace regroup::backend::native {
 struct NativeBackend::Assembly {
   explicit Assembly(const GroupFacts& facts) : council(facts.rank, facts.size) {}
 
-  std::timed_mutex turn;  // one agreement at a time
+  base::Turns turns;  // one agreement at a time
 
   std::mutex mutex;  // of what follows; held while frames are sent, never while waiting
   std::condition_variable changed;

@@ -129,8 +129,8 @@ Result<Decision> NativeBackend::decide(Contribution mine, Quorum quorum, RankSet
     if (!ranks.empty()) text += "; missing: " + list(ranks);
     return Status(code, std::move(text), std::move(ranks), facts_.epoch);
   };
-  const std::unique_lock turn(assembly_->turn, deadline);
-  if (!turn.owns_lock()) return late(StatusCode::timeout, {});
+  const base::Turns::Turn turn(assembly_->turns, deadline);
+  if (!turn.mine()) return late(StatusCode::timeout, {});
   const bool gives_up = patience < deadline;  // on those who have not come
   const base::Duration step = std::max<base::Duration>((deadline - patience) / 4, std::chrono::milliseconds(1));
   std::unique_lock lock(assembly_->mutex);
