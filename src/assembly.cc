@@ -25,9 +25,9 @@ const char* variable(const char* name) {
 
 // A misspelt name would be ignored in silence.
 void warn_about_unknown_variables() {
-  static const std::set<std::string_view> known = {"REGROUP_STORE",     "REGROUP_RANK",    "REGROUP_SIZE",
-                                                   "REGROUP_TIMEOUT",   "REGROUP_BACKEND", "REGROUP_TRANSPORT",
-                                                   "REGROUP_INTERFACE", "REGROUP_LOG",     "REGROUP_TUNING"};
+  static const std::set<std::string_view> known = {
+      "REGROUP_STORE",     "REGROUP_RANK",      "REGROUP_SIZE", "REGROUP_TIMEOUT", "REGROUP_BACKEND",
+      "REGROUP_TRANSPORT", "REGROUP_INTERFACE", "REGROUP_LOG",  "REGROUP_TUNING",  "REGROUP_THREADS"};
   static std::once_flag once;
   std::call_once(once, [] {
     for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
@@ -61,6 +61,22 @@ Status read_number(const std::string& what, const char* name, const char* fallba
   return Status();
 }
 
+Status read_threads(std::optional<uint32_t>* out) {
+  const char* value = variable("REGROUP_THREADS");
+  const std::string taken = "a number from 1 to " + std::to_string(executor::kMostThreads);
+  if (!out->has_value() && value != nullptr) {
+    uint32_t number = 0;
+    const auto [end, error] = std::from_chars(value, value + std::strlen(value), number);
+    if (error != std::errc() || *end != '\0' || number < 1 || number > executor::kMostThreads)
+      return bad_variable("REGROUP_THREADS", value, taken.c_str());
+    *out = number;
+  }
+  if (out->has_value() && (**out < 1 || **out > executor::kMostThreads)) {
+    return Status(StatusCode::invalid_argument, "joining: " + std::to_string(**out) + " threads; it takes " + taken);
+  }
+  return Status();
+}
+
 // "30s", "500ms", "5m", "2h", or seconds.
 Status read_timeout(std::optional<std::chrono::nanoseconds>* out) {
   const char* value = variable("REGROUP_TIMEOUT");
@@ -85,6 +101,7 @@ Status read_timeout(std::optional<std::chrono::nanoseconds>* out) {
 Status complete(JoinOptions* options) {
   warn_about_unknown_variables();
   if (Status status = read_timeout(&options->timeout); !status.ok()) return status;
+  if (Status status = read_threads(&options->threads); !status.ok()) return status;
   if (Status status = read_number("rank", "REGROUP_RANK", "RANK", &options->rank); !status.ok()) return status;
   if (Status status = read_number("size", "REGROUP_SIZE", "WORLD_SIZE", &options->size); !status.ok()) return status;
   if (*options->size == 0)
@@ -145,6 +162,7 @@ Result<ProcessGroup> join(JoinOptions options) {
   native.towards = host_of(options.store_url);
   native.host_label = options.host_label;
   native.cross_process_reads = options.cross_process_reads;
+  native.threads = options.threads.value_or(0);
   const std::string wires = options.transport.value_or("auto");
   if (wires == "shm") {
     native.wires = backend::native::Wires::shm;

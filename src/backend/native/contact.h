@@ -9,7 +9,7 @@
 namespace regroup::backend::native {
 
 // Changes when what ranks publish to each other changes.
-inline constexpr int kWireVersion = 1;
+inline constexpr int kWireVersion = 2;
 
 struct Contact {
   int version = kWireVersion;
@@ -45,5 +45,18 @@ void allow_reads_by_peers();
 // How many cores this thread and those processes may use together. Launchers pin each rank to a core of its own: what
 // one rank may use says nothing about whether it has to share.
 unsigned usable_cores(const std::vector<int>& pids);
+
+// The second thing that ranks tell each other: what they found out about each other once they were connected.
+struct Verdict {
+  bool reads = false;    // whether this rank can read its neighbours' memory
+  unsigned threads = 1;  // that this rank has cores for, or was told to have
+
+  std::string to_text() const;
+  static bool parse(const std::string& text, Verdict* verdict);
+};
+
+// Threads of each of `ranks` ranks that share `cores` cores, where this one may use `own` of them: at least 1, at most
+// `most`.
+unsigned threads_for(unsigned own, unsigned cores, unsigned ranks, unsigned most);
 
 }  // namespace regroup::backend::native

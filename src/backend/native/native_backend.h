@@ -49,6 +49,7 @@ struct NativeOptions {
   std::string towards;     // a host all members reach (the store's); may be empty
   std::string host_label;  // ranks with different labels count as being on different hosts
   bool cross_process_reads = true;
+  unsigned threads = 0;                              // of a rank, at most executor::kMostThreads; 0: as its cores allow
   std::shared_ptr<const algorithms::Tuning> tuning;  // rows before the built-in table's; nullptr: none
 };
 
@@ -165,6 +166,7 @@ class NativeBackend final : public Backend {
   std::deque<Job*> collectives_;  // the first one is being run
   std::vector<Job*> pairwise_;
   PlanCache plans_;
+  std::optional<executor::Team> team_;  // of facts_.threads
   executor::Execution execution_;
   executor::Eager eager_;
   std::shared_ptr<const Plan> plan_;  // of the running collective
