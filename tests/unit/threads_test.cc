@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "backend/native/contact.h"
+#include "base/hash.h"
 #include "regroup/regroup.h"
 
 namespace regroup {
@@ -15,7 +16,7 @@ using namespace std::chrono_literals;
 
 #if defined(__SANITIZE_THREAD__)
 constexpr bool kForks = false;
-constexpr uint64_t kMany = (1 << 19) + 77;  // elements of 4 bytes
+constexpr uint64_t kMany = (1 << 18) + 77;  // elements of 4 bytes
 #else
 constexpr bool kForks = true;
 constexpr uint64_t kMany = (1 << 20) + 77;
@@ -43,7 +44,11 @@ class Memory {
 };
 
 uint64_t hash(uint64_t seed, const std::byte* data, uint64_t bytes) {
-  for (uint64_t i = 0; i < bytes; ++i) seed = (seed ^ static_cast<uint64_t>(data[i])) * 0x100000001b3;
+  for (uint64_t done = 0; done < bytes; done += sizeof(uint64_t)) {
+    uint64_t word = 0;
+    std::memcpy(&word, data + done, std::min(bytes - done, sizeof word));
+    seed = base::mix(seed, word);
+  }
   return seed;
 }
 
