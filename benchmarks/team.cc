@@ -3,6 +3,8 @@
 // argument says. all_reduce of one rank is a fold of one source, all_gather of one rank is a copy.
 #include <benchmark/benchmark.h>
 
+#include <chrono>
+#include <thread>
 #include <vector>
 
 #include "executor/team.h"
@@ -67,10 +69,22 @@ void hand_over(benchmark::State& state) {
   for (auto _ : state) team.run(2, [](unsigned, uint32_t) {});
 }
 
+// Likewise where they sleep.
+void wake(benchmark::State& state) {
+  executor::Team team(2);
+  for (auto _ : state) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    const auto began = std::chrono::steady_clock::now();
+    team.run(2, [](unsigned, uint32_t) {});
+    state.SetIterationTime(std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count());
+  }
+}
+
 BENCHMARK(fold<float>)->ArgsProduct({{1, 2}, {1 << 20, 4 << 20, kBytes}})->UseRealTime();
 BENCHMARK(copy)->ArgsProduct({{1, 2}, {1 << 20, 4 << 20, kBytes}})->UseRealTime();
 BENCHMARK(add_two_blocks)->ArgsProduct({{1, 2}, {128 << 10, 256 << 10, 512 << 10, 1 << 20}})->UseRealTime();
 BENCHMARK(hand_over)->Arg(1)->Arg(2)->UseRealTime();
+BENCHMARK(wake)->UseManualTime();
 
 }  // namespace
 
