@@ -28,8 +28,8 @@ const char* variable(const char* name) {
 // A misspelt name would be ignored in silence.
 void warn_about_unknown_variables() {
   static const std::set<std::string_view> known = {
-      "REGROUP_STORE",     "REGROUP_RANK",      "REGROUP_SIZE", "REGROUP_TIMEOUT", "REGROUP_BACKEND",
-      "REGROUP_TRANSPORT", "REGROUP_INTERFACE", "REGROUP_LOG",  "REGROUP_TUNING",  "REGROUP_LIVENESS"};
+      "REGROUP_STORE",     "REGROUP_RANK", "REGROUP_SIZE",   "REGROUP_TIMEOUT",  "REGROUP_BACKEND", "REGROUP_TRANSPORT",
+      "REGROUP_INTERFACE", "REGROUP_LOG",  "REGROUP_TUNING", "REGROUP_LIVENESS", "REGROUP_THREADS"};
   static std::once_flag once;
   std::call_once(once, [] {
     for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
@@ -63,6 +63,22 @@ Status read_number(const std::string& what, const char* name, const char* fallba
   return Status();
 }
 
+Status read_threads(std::optional<uint32_t>* out) {
+  const char* value = variable("REGROUP_THREADS");
+  const std::string taken = "a number from 1 to " + std::to_string(executor::kMostThreads);
+  if (!out->has_value() && value != nullptr) {
+    uint32_t number = 0;
+    const auto [end, error] = std::from_chars(value, value + std::strlen(value), number);
+    if (error != std::errc() || *end != '\0' || number < 1 || number > executor::kMostThreads)
+      return bad_variable("REGROUP_THREADS", value, taken.c_str());
+    *out = number;
+  }
+  if (out->has_value() && (**out < 1 || **out > executor::kMostThreads)) {
+    return Status(StatusCode::invalid_argument, "joining: " + std::to_string(**out) + " threads; it takes " + taken);
+  }
+  return Status();
+}
+
 // "30s", "500ms", "5m", "2h", or seconds.
 Status read_duration(const char* name, std::optional<std::chrono::nanoseconds>* out) {
   const char* value = variable(name);
@@ -92,6 +108,7 @@ Status complete(JoinOptions* options) {
     options->rank = 0;  // until it is invited
     options->size = 1;
   }
+  if (Status status = read_threads(&options->threads); !status.ok()) return status;
   if (Status status = read_number("rank", "REGROUP_RANK", "RANK", &options->rank); !status.ok()) return status;
   if (Status status = read_number("size", "REGROUP_SIZE", "WORLD_SIZE", &options->size); !status.ok()) return status;
   if (*options->size == 0)
@@ -196,6 +213,7 @@ Result<ProcessGroup> join(JoinOptions options) {
   native.host_label = options.host_label;
   native.cross_process_reads = options.cross_process_reads;
   if (options.liveness.has_value()) native.liveness = *options.liveness;
+  native.threads = options.threads.value_or(0);
   const std::string wires = options.transport.value_or("auto");
   if (wires == "shm") {
     native.wires = backend::native::Wires::shm;

@@ -162,7 +162,7 @@ std::byte* Contender::take(uint64_t bytes) {
   return memory;
 }
 
-void pin(Rank rank) {
+void pin(Rank rank, unsigned width) {
   cpu_set_t allowed;
   if (::sched_getaffinity(0, sizeof allowed, &allowed) != 0) return;
   std::vector<int> cores;
@@ -170,10 +170,10 @@ void pin(Rank rank) {
     if (CPU_ISSET(core, &allowed)) cores.push_back(core);
   }
   if (cores.empty()) return;
-  cpu_set_t one;
-  CPU_ZERO(&one);
-  CPU_SET(cores[rank % cores.size()], &one);
-  ::sched_setaffinity(0, sizeof one, &one);
+  cpu_set_t own;
+  CPU_ZERO(&own);
+  for (size_t i = 0; i < width; ++i) CPU_SET(cores[(size_t{rank} * width + i) % cores.size()], &own);
+  ::sched_setaffinity(0, sizeof own, &own);
 }
 
 int contend(Contender& contender, Board& board, uint32_t side, Rank rank) {

@@ -53,8 +53,8 @@ class Contender {
   std::vector<std::unique_ptr<std::byte, Free>> ordinary_;
 };
 
-// One core for each rank in turn, of those that this process may use.
-void pin(Rank rank);
+// One core for each rank in turn, of those that this process may use; `width` cores where ranks have so many threads.
+void pin(Rank rank, unsigned width = 1);
 
 // A rank's whole part in a contest: until the organiser ends it or goes away. The exit status for the process.
 int contend(Contender& contender, Board& board, uint32_t side, Rank rank);

@@ -15,8 +15,8 @@
 namespace regroup {
 
 // What is unset is taken from the environment: REGROUP_STORE, REGROUP_RANK, REGROUP_SIZE, REGROUP_TIMEOUT,
-// REGROUP_LIVENESS, REGROUP_BACKEND, REGROUP_TRANSPORT, REGROUP_INTERFACE (or GLOO_SOCKET_IFNAME), REGROUP_TUNING; else
-// from RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT as torchrun and `regroup run` set them.
+// REGROUP_LIVENESS, REGROUP_BACKEND, REGROUP_TRANSPORT, REGROUP_INTERFACE (or GLOO_SOCKET_IFNAME), REGROUP_TUNING,
+// REGROUP_THREADS; else from RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT as torchrun and `regroup run` set them.
 struct JoinOptions {
   std::shared_ptr<Store> store;          // or:
   std::optional<std::string> store_url;  // "tcp://host:port/prefix", "file:///path"
@@ -33,6 +33,9 @@ struct JoinOptions {
   // A file made by `regroup bench --tune`, with the same rows on all ranks: which algorithm is best for what.
   // Empty: none, whatever the environment says.
   std::optional<std::string> tuning;
+  // Threads of a rank for large copies and reductions, the one that drives the group included: 1 (none besides it) to
+  // 16. The group uses the least that any of its ranks has. Unset: a rank's share of the cores.
+  std::optional<uint32_t> threads;
   // Two joins through one store need different names (or one after the other the same).
   std::string name = "world";
   // Asks to be admitted to the group that was joined under this name, and waits for its members to call `grow`. Rank

@@ -2,9 +2,8 @@
 #include "executor/execution.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
-
-#include "reduce/copy.h"
 
 namespace regroup::executor {
 
@@ -20,21 +19,13 @@ namespace {
 
 // Bytes that are folded at a time: small enough that blocks of all sources stay in the cache.
 constexpr uint64_t kFoldBlock = 64 << 10;
-// Bytes that are read from a peer between two looks whether they still count.
+// Bytes that are read from a peer between two looks whether they still count; for each thread of a team.
 constexpr uint64_t kReadBlock = 256 << 10;
 // Results of operations of at least so many bytes go past the caches where they are copied: nobody will find them
 // there.
 constexpr uint64_t kStreamFrom = 4 << 20;
 // Marks that are looked for between two steps.
 constexpr size_t kMostLooks = 64;
-
-void copy_block(std::byte* to, const std::byte* from, uint64_t bytes, bool stream) {
-  if (stream) {
-    reduction::copy_streaming(to, from, bytes);
-  } else {
-    std::memcpy(to, from, bytes);
-  }
-}
 
 // The first contiguous piece of a slice of this rank's memory, `skip` bytes in.
 Segment first_piece(const transport::SpaceMemory& space, const Slice& slice, uint64_t element_bytes, uint64_t skip,
@@ -49,7 +40,7 @@ Segment first_piece(const transport::SpaceMemory& space, const Slice& slice, uin
 }  // namespace
 
 void Execution::start(const Program& program, std::span<const Binding> bindings, transport::Transport& transport,
-                      uint64_t sequence, uint64_t fingerprint) {
+                      uint64_t sequence, uint64_t fingerprint, Team* team) {
   program_ = &program;
   bindings_ = bindings;
   transport_ = &transport;
@@ -65,10 +56,14 @@ void Execution::start(const Program& program, std::span<const Binding> bindings,
   mismatch_ = nullptr;
   lost_rank_ = plan::kNoRank;
   was_withdrawn_ = false;
-  uint64_t results = 0;
-  for (const Binding& binding : bindings)
+  uint64_t inputs = 0, results = 0;
+  for (const Binding& binding : bindings) {
+    inputs += binding.memory.spaces[static_cast<size_t>(plan::Space::input)].total();
     results += binding.memory.spaces[static_cast<size_t>(plan::Space::output)].total();
+  }
   stream_ = results >= kStreamFrom;
+  const bool worth_a_team = team != nullptr && team->threads() > 1 && std::max(inputs, results) >= kTeamOperation;
+  team_ = worth_a_team ? team : nullptr;
   bind_messages();
 }
 
@@ -258,7 +253,7 @@ void Execution::copy(const Step& step) {
         while (take > 0) {
           const Segment piece = first_piece(from_space, source.slice, width, done, take);
           // In place, source and destination are the same memory.
-          if (piece.data != to) copy_block(to, piece.data, piece.bytes, stream);
+          if (piece.data != to) copy_together(team_, to, piece.data, piece.bytes, stream);
           to += piece.bytes;
           take -= piece.bytes;
           done += piece.bytes;
@@ -275,12 +270,13 @@ Execution::Try Execution::get(const Step& step) {
   const Source& source = program_->schedule().sources(step)[0];
   const uint64_t width = element_bytes(step.member);
   const uint64_t bytes = step.to.count * width;
+  const uint64_t most = kReadBlock * (team_ != nullptr ? team_->threads() : 1);
   uint64_t done = 0;
   bool good = true;
   space(step.member, step.to.space)
       .pieces(step.to.part, step.to.offset * width, bytes, [&](std::byte* to, uint64_t take) {
         while (take > 0 && good) {
-          const uint64_t block = std::min(take, kReadBlock);
+          const uint64_t block = std::min(take, most);
           const transport::Reading reading(*transport_);
           const transport::Located at =
               transport_->locate(source.rank, step.member, source.slice.space, source.slice.part,
@@ -288,9 +284,9 @@ Execution::Try Execution::get(const Step& step) {
           good = at.bytes > 0;
           if (!good) return;
           if (at.mapped != nullptr) {
-            copy_block(to, at.mapped, at.bytes, stream_);
+            copy_together(team_, to, at.mapped, at.bytes, stream_);
           } else {
-            good = transport_->read(source.rank, at.address, to, at.bytes);
+            good = read_together(source.rank, at.address, to, at.bytes);
           }
           good = good && transport_->counts(source.rank);
           to += at.bytes;
@@ -327,56 +323,133 @@ bool Execution::fetch(const Source& source, uint16_t member, uint64_t skip, std:
   return true;
 }
 
-// Folds block by block. A source's block that is contiguous and readable in place is used where it lies; others are
-// fetched into staging first.
+bool Execution::read_together(Rank rank, uint64_t address, std::byte* to, uint64_t bytes) {
+  if (team_ == nullptr || bytes < kTeamBlock) return transport_->read(rank, address, to, bytes);
+  std::atomic<bool> good = true;
+  team_->run(pieces_of(bytes), [&](unsigned, uint32_t piece) {
+    const uint64_t offset = piece * kTeamPiece;
+    if (!transport_->read(rank, address + offset, to + offset, std::min(kTeamPiece, bytes - offset))) good = false;
+  });
+  return good;
+}
+
+// Folds block by block.
 Execution::Try Execution::get_reduce(const Step& step) {
   const auto sources = program_->schedule().sources(step);
-  const uint64_t width = element_bytes(step.member);
-  const uint64_t bytes = step.to.count * width;
-  const transport::Folding& folding = foldings_[4u * step.member + (step.finish ? 1 : 0)];
+  const uint64_t bytes = step.to.count * element_bytes(step.member);
   const Rank self = program_->schedule().rank();
-  const uint64_t block_bytes = kFoldBlock / width * width;
-  operands_.resize(sources.size());
   for (uint64_t done = 0; done < bytes;) {
     const transport::Reading reading(*transport_);
-    const Segment to =
-        first_piece(space(step.member, step.to.space), step.to, width, done, std::min(block_bytes, bytes - done));
-    for (size_t i = 0; i < sources.size(); ++i) {
-      const Source& source = sources[i];
-      std::byte* staged = nullptr;
-      const auto stage = [&] {
-        if (staging_.size() < sources.size() * kFoldBlock) staging_.resize(sources.size() * kFoldBlock);
-        return staged = staging_.data() + i * kFoldBlock;
-      };
-      if (source.rank == self) {
-        const Segment piece = first_piece(space(step.member, source.slice.space), source.slice, width, done, to.bytes);
-        operands_[i] = piece.data;
-        if (piece.bytes < to.bytes) {
-          std::byte* at = stage();
-          operands_[i] = at;
-          space(step.member, source.slice.space)
-              .pieces(source.slice.part, source.slice.offset * width + done, to.bytes,
-                      [&at](std::byte* data, uint64_t take) {
-                        std::memcpy(at, data, take);
-                        at += take;
-                      });
-        }
-        continue;
-      }
-      const transport::Located at = transport_->locate(source.rank, step.member, source.slice.space, source.slice.part,
-                                                       source.slice.offset * width + done, to.bytes);
-      operands_[i] = at.mapped;
-      if (at.mapped != nullptr && at.bytes == to.bytes) continue;
-      operands_[i] = stage();
-      if (!fetch(source, step.member, done, staged, to.bytes)) return unreadable(source.rank);
-    }
-    folding.fold(to.data, operands_.data(), static_cast<uint32_t>(operands_.size()), to.bytes / width, folding.options);
+    uint64_t folded = 0;
+    Rank failed = team_ != nullptr ? fold_together(step, done, &folded) : plan::kNoRank;
+    if (folded == 0 && failed == plan::kNoRank) failed = fold_block(step, done, &folded);
+    if (failed != plan::kNoRank) return unreadable(failed);
     for (const Source& source : sources) {
       if (source.rank != self && !transport_->counts(source.rank)) return unreadable(source.rank);
     }
-    done += to.bytes;
+    done += folded;
   }
   return Try::done;
+}
+
+// Folds a block, `done` bytes into the step. A source's block that is contiguous and readable in place is used where it
+// lies; others are fetched into staging first. Returns the rank whose memory cannot be read, or kNoRank.
+Rank Execution::fold_block(const Step& step, uint64_t done, uint64_t* folded) {
+  const auto sources = program_->schedule().sources(step);
+  const uint64_t width = element_bytes(step.member);
+  const transport::Folding& folding = foldings_[4u * step.member + (step.finish ? 1 : 0)];
+  const uint64_t most = std::min(kFoldBlock / width * width, step.to.count * width - done);
+  const Segment to = first_piece(space(step.member, step.to.space), step.to, width, done, most);
+  operands_.resize(sources.size());
+  for (size_t i = 0; i < sources.size(); ++i) {
+    const Source& source = sources[i];
+    std::byte* staged = nullptr;
+    const auto stage = [&] {
+      if (staging_.size() < sources.size() * kFoldBlock) staging_.resize(sources.size() * kFoldBlock);
+      return staged = staging_.data() + i * kFoldBlock;
+    };
+    if (source.rank == program_->schedule().rank()) {
+      const Segment piece = first_piece(space(step.member, source.slice.space), source.slice, width, done, to.bytes);
+      operands_[i] = piece.data;
+      if (piece.bytes < to.bytes) {
+        std::byte* at = stage();
+        operands_[i] = at;
+        space(step.member, source.slice.space)
+            .pieces(source.slice.part, source.slice.offset * width + done, to.bytes,
+                    [&at](std::byte* data, uint64_t take) {
+                      std::memcpy(at, data, take);
+                      at += take;
+                    });
+      }
+      continue;
+    }
+    const transport::Located at = transport_->locate(source.rank, step.member, source.slice.space, source.slice.part,
+                                                     source.slice.offset * width + done, to.bytes);
+    operands_[i] = at.mapped;
+    if (at.mapped != nullptr && at.bytes == to.bytes) continue;
+    operands_[i] = stage();
+    if (!fetch(source, step.member, done, staged, to.bytes)) return source.rank;
+  }
+  folding.fold(to.data, operands_.data(), static_cast<uint32_t>(operands_.size()), to.bytes / width, folding.options);
+  *folded = to.bytes;
+  return plan::kNoRank;
+}
+
+// Likewise, by the whole team: as much as every operand has in one piece, of which each thread folds parts. Folds
+// nothing where that is too little to share.
+Rank Execution::fold_together(const Step& step, uint64_t done, uint64_t* folded) {
+  static_assert(kTeamPiece == kFoldBlock);
+  const auto sources = program_->schedule().sources(step);
+  const uint64_t width = element_bytes(step.member);
+  const transport::Folding& folding = foldings_[4u * step.member + (step.finish ? 1 : 0)];
+  const uint64_t most = std::min(kReadBlock * team_->threads(), step.to.count * width - done);
+  Segment to = first_piece(space(step.member, step.to.space), step.to, width, done, most);
+  operands_together_.clear();
+  bool all_mapped = true;
+  for (const Source& source : sources) {
+    transport::Located at;
+    if (source.rank == program_->schedule().rank()) {
+      const Segment piece = first_piece(space(step.member, source.slice.space), source.slice, width, done, to.bytes);
+      at = {piece.data, 0, piece.bytes};
+    } else {
+      at = transport_->locate(source.rank, step.member, source.slice.space, source.slice.part,
+                              source.slice.offset * width + done, to.bytes);
+      if (at.bytes == 0) return source.rank;
+    }
+    to.bytes = std::min(to.bytes, at.bytes);
+    if (to.bytes < kTeamBlock) return plan::kNoRank;
+    all_mapped &= at.mapped != nullptr;
+    operands_together_.push_back(at);
+  }
+
+  lanes_.resize(team_->threads());
+  for (Lane& lane : lanes_) {
+    lane.operands.resize(sources.size());
+    if (!all_mapped && lane.staging.size() < sources.size() * kTeamPiece)
+      lane.staging.resize(sources.size() * kTeamPiece);
+  }
+  std::atomic<Rank> failed = plan::kNoRank;
+  team_->run(pieces_of(to.bytes), [&](unsigned lane, uint32_t piece) {
+    const uint64_t offset = piece * kTeamPiece;
+    const uint64_t bytes = std::min(kTeamPiece, to.bytes - offset);
+    std::vector<const void*>& operands = lanes_[lane].operands;
+    for (size_t i = 0; i < operands.size(); ++i) {
+      const transport::Located& at = operands_together_[i];
+      if (at.mapped != nullptr) {
+        operands[i] = at.mapped + offset;
+        continue;
+      }
+      std::byte* staged = lanes_[lane].staging.data() + i * kTeamPiece;
+      operands[i] = staged;
+      if (transport_->read(sources[i].rank, at.address + offset, staged, bytes)) continue;
+      failed = sources[i].rank;
+      return;
+    }
+    folding.fold(to.data + offset, operands.data(), static_cast<uint32_t>(operands.size()), bytes / width,
+                 folding.options);
+  });
+  *folded = to.bytes;
+  return failed;
 }
 
 void Execution::cancel() {

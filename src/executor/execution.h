@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Runs one program over a transport: a state machine that `advance` moves as far as it goes. It never blocks, reads no
-// clock, has no thread, and allocates only in `start` (and there only when it has to grow). It does not know what
-// collective it runs.
+// clock, has no thread (but shares large blocks with the team that it is given), and allocates only in `start` and
+// where its memory has to grow. It does not know what collective it runs.
 #pragma once
 
 #include <cstdint>
@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "executor/program.h"
+#include "executor/team.h"
 #include "transport/transport.h"
 
 namespace regroup::executor {
@@ -30,9 +31,10 @@ class Execution {
     withdrawn,   // a peer took its memory back: its failure is `lost_rank()`'s to tell
   };
 
-  // Begins. `program` and the bindings' memory stay where they are until the execution is done or cancelled.
+  // Begins. `program` and the bindings' memory stay where they are until the execution is done or cancelled. `team`
+  // (nullptr: there is none) works with the caller of `advance`, and only before it returns.
   void start(const Program& program, std::span<const Binding> bindings, transport::Transport& transport,
-             uint64_t sequence, uint64_t fingerprint);
+             uint64_t sequence, uint64_t fingerprint, Team* team = nullptr);
   Outcome advance();
   // Gives everything back: after it returns nothing is read or written on behalf of this execution.
   void cancel();
@@ -55,6 +57,9 @@ class Execution {
   Try get(const plan::Step& step);
   Try get_reduce(const plan::Step& step);
   Try unreadable(Rank rank);
+  Rank fold_block(const plan::Step& step, uint64_t done, uint64_t* folded);
+  Rank fold_together(const plan::Step& step, uint64_t done, uint64_t* folded);
+  bool read_together(Rank rank, uint64_t address, std::byte* to, uint64_t bytes);
   bool fetch(const plan::Source& source, uint16_t member, uint64_t skip, std::byte* to, uint64_t bytes);
   Try post(const plan::Step& step, plan::StepIndex index);
   void bind_messages();
@@ -68,6 +73,7 @@ class Execution {
   transport::Transport* transport_ = nullptr;
   uint64_t sequence_ = 0;
   uint64_t fingerprint_ = 0;
+  Team* team_ = nullptr;  // nullptr: the operation is not worth one
 
   std::vector<uint32_t> waits_;         // by step: steps that it still waits for
   std::vector<plan::StepIndex> ready_;  // a queue: [next_ready_, end)
@@ -81,6 +87,13 @@ class Execution {
   std::vector<transport::Folding> foldings_;  // of receive_reduce steps: by member, then the same with the finish
   std::vector<const void*> operands_;
   std::vector<std::byte> staging_;  // blocks read from peers before they are folded
+  // Of each thread of the team, for the piece that it folds.
+  struct Lane {
+    std::vector<const void*> operands;
+    std::vector<std::byte> staging;
+  };
+  std::vector<Lane> lanes_;
+  std::vector<transport::Located> operands_together_;
   const transport::Message* mismatch_ = nullptr;
   Rank lost_rank_ = plan::kNoRank;
   bool was_withdrawn_ = false;

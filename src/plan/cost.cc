@@ -158,10 +158,15 @@ class Prediction {
   double reading(Rank rank, const Step& step, double ready, uint64_t bytes) {
     State& state = ranks_[rank];
     double us = model_.step_us;
+    double gain = 1;
+    if (model_.threads > 1 && static_cast<double>(bytes) >= model_.team_from) {
+      gain = team_gain(model_, static_cast<Rank>(topology_.members(topology_.host_of(rank)).size()));
+      if (gain > 1) us += model_.team_us;
+    }
     for (const Source& source : schedules_[rank].sources(step)) {
       const bool own = source.rank == rank;
       const Link& link = own ? model_.memory : model_.mapped ? model_.mapped_reads : model_.reads;
-      us += link.latency_us + link.us_per_byte * state.slowdown * static_cast<double>(bytes);
+      us += link.latency_us + link.us_per_byte * state.slowdown * static_cast<double>(bytes) / gain;
       if (own) continue;
       state.read += bytes;
       ready = std::max(ready, ranks_[source.rank].arrived);
@@ -214,6 +219,12 @@ class Prediction {
 };
 
 }  // namespace
+
+double team_gain(const CostModel& model, Rank ranks) {
+  double gain = std::min<double>(model.threads, model.bandwidth / ranks);
+  if (model.cores > 0) gain = std::min<double>(gain, model.cores / ranks);
+  return std::max(gain, 1.0);
+}
 
 Cost predict(std::span<const Schedule> schedules, const Topology& topology, uint64_t element_bytes, bool messages_only,
              const CostModel& model) {

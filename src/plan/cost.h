@@ -40,8 +40,16 @@ struct CostModel {
   double cache_bytes = 4e6;                             // what all ranks of a host together move inside the caches
   double beyond_cache = 4;                              // how much dearer the bytes are that leave them
   bool mapped = false;                                  // which reads
-  unsigned cores = 0;                                   // of each host, for its ranks in turn; 0: one for each rank
+  unsigned cores = 0;                                   // of each host, for its ranks in turn; 0: as many as they want
+  unsigned threads = 1;                                 // of each rank, as far as there are cores for them
+  double team_us = 1.5;                                 // to call the others in for a step
+  double team_from = 128 << 10;                         // bytes of a step that is shared among threads
+  double bandwidth = 12;                                // of a host's memory: as much as so many threads make use of
 };
+
+// By how much the threads of a rank speed up a large copy, read or fold, where `ranks` ranks share a host and all do
+// the same: at most by their number; by the cores that each rank has; and by its share of the memory bandwidth.
+double team_gain(const CostModel& model, Rank ranks);
 
 struct Cost {
   double us = 0;            // until the last rank is done

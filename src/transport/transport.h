@@ -3,8 +3,8 @@
 // two, and, where it offers them, reads of a peer's memory. It knows nothing of schedules, backends or what the bytes
 // mean.
 //
-// Threads: one driver at a time calls everything here. Nothing blocks except Waker::sleep (net/waker.h),
-// which the driver calls between `prepare_sleep` and `woke`.
+// Threads: one driver at a time calls everything here; only `read` may be called by several. Nothing blocks except
+// Waker::sleep (net/waker.h), which the driver calls between `prepare_sleep` and `woke`.
 #pragma once
 
 #include <cstdint>
@@ -93,7 +93,8 @@ class Transport {
   virtual void end_reading() {}
   virtual Located locate(Rank peer, uint16_t member, plan::Space space, uint32_t part, uint64_t offset,
                          uint64_t bytes) = 0;
-  // Copies from a peer's memory that is not mapped. False: the peer is gone or refuses.
+  // Copies from a peer's memory that is not mapped. False: the peer is gone or refuses. The only call that the driver's
+  // team makes, too, many at a time and all inside one reading of the driver's.
   virtual bool read(Rank peer, uint64_t address, std::byte* to, uint64_t bytes) = 0;
   // After a block was read: whether it counts. False once the peer has withdrawn the current operation.
   virtual bool counts(Rank peer) = 0;

@@ -21,7 +21,10 @@ constexpr CostModel kModel{.memory = {0, 1},
                            .step_us = 0,
                            .switch_us = 7,
                            .cache_bytes = 1e9,
-                           .beyond_cache = 3};
+                           .beyond_cache = 3,
+                           .team_us = 3,
+                           .team_from = 50,
+                           .bandwidth = 6};
 
 std::vector<Schedule> one_message(uint64_t count) {
   Schedule from(0, 2), to(1, 2);
@@ -90,6 +93,40 @@ TEST(Cost, OfBytesBeyondTheCachesIsHigher) {
   EXPECT_DOUBLE_EQ(predict({&alone, 1}, Topology::one_host(1), 1, false, model).us, 100);
   model.cache_bytes = 50;  // half of them leave: three times the price
   EXPECT_DOUBLE_EQ(predict({&alone, 1}, Topology::one_host(1), 1, false, model).us, 200);
+}
+
+TEST(Cost, OfThreadsIsBoundedByCoresAndBandwidth) {
+  CostModel model = kModel;
+  EXPECT_EQ(team_gain(model, 1), 1);
+  model.threads = 4;
+  EXPECT_EQ(team_gain(model, 1), 4);
+  EXPECT_EQ(team_gain(model, 2), 3);   // half of what the memory gives to six
+  EXPECT_EQ(team_gain(model, 12), 1);  // never slower than one
+  model.cores = 4;
+  EXPECT_EQ(team_gain(model, 1), 4);
+  EXPECT_EQ(team_gain(model, 2), 2);
+  EXPECT_EQ(team_gain(model, 3), 1);
+  EXPECT_EQ(team_gain(model, 8), 1);
+  model.cores = 64;
+  model.threads = 16;
+  EXPECT_EQ(team_gain(model, 1), 6);
+}
+
+TEST(Cost, OfThreadsCountsForLargeStepsAlone) {
+  CostModel model = kModel;
+  model.threads = 4;
+  const auto cost_of = [&](uint64_t bytes) {
+    Schedule alone(0, 1);
+    alone.copy({Space::input, 0, 0, bytes}, {Space::output, 0, 0, bytes});
+    return predict({&alone, 1}, Topology::one_host(1), 1, false, model).us;
+  };
+  EXPECT_DOUBLE_EQ(cost_of(49), 49);
+  EXPECT_DOUBLE_EQ(cost_of(100), 3 + 100.0 / 4);
+  Schedule owner(0, 2), reader(1, 2);
+  reader.get(0, {Space::input, 0, 0, 100}, {Space::output, 0, 0, 100});
+  const std::vector<Schedule> schedules = {owner, reader};
+  EXPECT_DOUBLE_EQ(predict(schedules, Topology::one_host(2), 1, false, model).us, 3 + 10 + 2 * 100.0 / 3);
+  EXPECT_DOUBLE_EQ(predict(one_message(100), Topology::one_host(2), 1, false, model).us, 10 + 2 * 100);
 }
 
 TEST(Cost, SeesSchedulesThatWaitForEver) {

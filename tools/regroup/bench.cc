@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "arguments.h"
+#include "executor/team.h"
 #include "measurement.h"
 #include "output.h"
 #include "profile.h"
@@ -79,6 +80,7 @@ void print_as_json(const Options& options, const Measured& measured) {
   object["algbw_gb_per_s"] = algbw(measured.bytes, measured.p50_us);
   object["busbw_gb_per_s"] = algbw(measured.bytes, measured.p50_us) * bus_factor(call.collective, call.ranks);
   object["equal"] = measured.equal ? Json(*measured.equal) : Json();
+  if (ours) object["threads"] = call.threads;
   if (ours) object["predicted_us"] = predicted_us(call, measured);
   if (ours)
     object["floor_us"] = measured.floor_us > 0 ? Json(measured.floor_us) : Json();
@@ -90,7 +92,8 @@ void print_as_json(const Options& options, const Measured& measured) {
 
 void print_heading(const Options& options) {
   const Call& call = options.what.call;
-  print("{} among {} ranks, {} by {}, {} memory{}, transport {}\n", name(call.collective), call.ranks, name(call.type),
+  print("{} among {} ranks{}, {} by {}, {} memory{}, transport {}\n", name(call.collective), call.ranks,
+        call.threads > 1 ? fmt::format(" of {} threads", call.threads) : "", name(call.type),
         name(options.what.op.kind), options.memory, options.what.in_place ? " (in place)" : "", call.transport);
   print("{:>10} {:>18} {:>6} {:>12} {:>12} {:>12} {:>9} {:>9} {:>12} {:>6}\n", "bytes",
         options.what.against.empty() ? "algorithm" : "contender", "calls", "p50", "min", "p99", "algbw", "busbw",
@@ -184,6 +187,9 @@ void add_bench(CLI::App& app, int* status) {
   add_type(*verb, &what.call.type);
   add_op(*verb, &what.op);
   add_count(*verb, "--root", &what.call.root, 0, contest::kMostRanks - 1, "the root, where there is one (0)");
+  CLI::Option* threads =
+      add_count(*verb, "--threads", &what.call.threads, 1, executor::kMostThreads,
+                "of each of regroup's ranks, which then has a core for each (REGROUP_THREADS, or 1)");
   add_choice(*verb, "--backend", &options.backend, {"native"}, "which backend (native)");
   add_choice(*verb, "--transport", &what.call.transport, {"auto", "shm", "tcp"}, "auto, shm or tcp (auto)");
   add_choice(*verb, "--memory", &options.memory, {"ordinary", "mapped"},
@@ -208,6 +214,7 @@ void add_bench(CLI::App& app, int* status) {
     tune->excludes(verb->get_option(name));
   }
   verb->callback([=] {
+    if (threads->count() == 0) options.what.call.threads = threads_of_environment();
     if (options.tune) {
       *status = run_tune(options, collective->count() > 0, bytes->count() > 0);
       return;

@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "choice.h"
 
+#include <fmt/format.h>
+
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdlib>
 #include <thread>
 
+#include "arguments.h"
 #include "backend/native/plans.h"
 #include "backend/native/tuning_file.h"
 #include "plan/partition.h"
@@ -20,6 +23,15 @@ std::shared_ptr<const algorithms::Tuning> tuning_of_environment() {
   auto table = backend::native::read_tuning(path);
   if (!table.ok()) throw CLI::ValidationError("REGROUP_TUNING", table.status().message());
   return std::move(table).value();
+}
+
+uint32_t threads_of_environment() {
+  const char* value = std::getenv("REGROUP_THREADS");
+  if (value == nullptr || *value == '\0') return 1;
+  const auto numbers = parse_ranges(value, 1, executor::kMostThreads);
+  if (!numbers || numbers->size() != 1)
+    throw CLI::ValidationError("REGROUP_THREADS", fmt::format("takes a number from 1 to {}", executor::kMostThreads));
+  return numbers->front();
 }
 
 uint64_t elements_of(const Call& call) {
@@ -51,6 +63,8 @@ plan::Problem problem_of(const Call& call, Rank rank) {
     std::fill_n(hosts.begin() + static_cast<std::ptrdiff_t>(share.offset), share.count, host);
   }
   problem.topology = plan::Topology(hosts);
+  // As the library cuts them: a share of a block for each thread.
+  if (call.transport != "tcp" && bytes_of(call) >= executor::kTeamOperation) problem.block *= call.threads;
   return problem;
 }
 
@@ -92,6 +106,7 @@ plan::Cost cost_of(const algorithms::Algorithm& algorithm, const Call& call) {
   plan::CostModel model;
   model.mapped = call.mapped;
   model.cores = call.cores;
+  model.threads = call.threads;
   if (call.cores == 0 && call.hosts == 1) model.cores = std::max(1u, std::thread::hardware_concurrency());
   return plan::predict(schedules, problem_of(call, 0).topology, size_of(call.type), call.transport == "tcp", model);
 }

@@ -30,12 +30,15 @@ struct Call {
   std::string transport = "auto";
   bool mapped = false;  // memory from regroup::allocate
   bool reproducible = false;
-  uint32_t cores = 0;  // of each host; 0: as many as this machine has, or with several hosts one for each rank
+  uint32_t cores = 0;    // of each host; 0: as many as this machine has, or with several hosts one for each rank
+  uint32_t threads = 1;  // of each rank
   // all_to_all, gather, scatter: called in the form by which all ranks know the size.
   bool size_agreed = false;
   std::shared_ptr<const algorithms::Tuning> tuning;  // rows before the built-in ones; nullptr: none
 };
 
+// The number that REGROUP_THREADS names, or 1. A bad one is refused like a bad option.
+uint32_t threads_of_environment();
 // The table that REGROUP_TUNING names, or nullptr. A bad one is refused like a bad option.
 std::shared_ptr<const algorithms::Tuning> tuning_of_environment();
 

@@ -140,7 +140,7 @@ class Contest {
     if (what_.floor && what_.call.transport == "tcp" && ranks() > 1) ring.emplace(ranks());
     const std::string store = "file://" + (folder_.path() / "store").string();
     const bool started = add(std::string(kUs)).crew->fork_ranks(ranks(), [&](Rank rank) {
-      contest::pin(rank);
+      contest::pin(rank, what_.call.threads);
       const auto contender = make_regroup_contender(what_, store, ring ? &*ring : nullptr);
       return contest::contend(*contender, *board_.get(), 0, rank);
     });

@@ -4,6 +4,7 @@
 #include "accuracy.h"
 #include "arguments.h"
 #include "choice.h"
+#include "executor/team.h"
 #include "measurement.h"
 #include "output.h"
 #include "profile.h"
@@ -126,6 +127,7 @@ void print_as_json(const Options& options, const Choice& choice, const std::vect
   object["hosts"] = options.call.hosts;
   object["bytes"] = bytes_of(options.call);
   object["dtype"] = name(options.call.type);
+  object["threads"] = options.call.threads;
   object.update(cost_json(chosen));
   object["reason"] = choice.reason;
   object["eager"] = choice.eager;
@@ -146,7 +148,8 @@ void print_as_json(const Options& options, const Choice& choice, const std::vect
 void print_for_people(const Options& options, const Choice& choice, const std::vector<plan::Schedule>& schedules) {
   const Call& call = options.call;
   const Candidate& chosen = choice.chosen;
-  print("{} of {} among {} ranks{}: {}, because: {}\n", name(call.collective), human_bytes(bytes_of(call)), call.ranks,
+  print("{} of {} among {} ranks{}{}: {}, because: {}\n", name(call.collective), human_bytes(bytes_of(call)),
+        call.ranks, call.threads > 1 ? fmt::format(" of {} threads", call.threads) : "",
         call.hosts > 1 ? fmt::format(" on {} hosts", call.hosts) : "", chosen.algorithm->name, choice.reason);
   if (!choice.row.empty())
     print("decided by: {}\n", choice.row == algorithms::kBuiltIn ? "the built-in table" : choice.row);
@@ -268,6 +271,8 @@ void add_plan(CLI::App& app, int* status) {
   add_count(*verb, "--hosts", &call.hosts, 1, 1024, "on how many hosts (1)");
   add_count(*verb, "--cores", &call.cores, 1, 1024,
             "of each host, which the prediction goes by (this machine's; with several hosts one for each rank)");
+  add_count(*verb, "--threads", &call.threads, 1, executor::kMostThreads,
+            "of each rank, as far as the host has cores for them (1)");
   add_count(*verb, "--root", &call.root, 0, 1023, "the root, where there is one (0)");
   add_type(*verb, &call.type);
   add_op(*verb, &options.op);

@@ -82,6 +82,7 @@ class RegroupContender final : public contest::Contender {
     join.rank = rank;
     join.size = ranks;
     join.transport = what_.call.transport;
+    join.threads = what_.call.threads;
     join.timeout = std::chrono::seconds(60);
     Result<ProcessGroup> joined = regroup::join(join);
     if (!joined.ok()) return "could not join: " + joined.status().to_string();

@@ -149,16 +149,17 @@ bool NativeBackend::spin_eager(const Request& request, uint64_t sequence) {
 // Copies the input to `to` and binds it there, part by part.
 void NativeBackend::move_input_away(const Request& request, executor::Binding& binding, std::byte* to) {
   transport::SpaceMemory& input = binding.memory.spaces[0];
+  executor::Team* const team = input.total() >= executor::kTeamOperation ? &*team_ : nullptr;
   if (input.list != nullptr) {
     for (uint32_t part = 0; part < input.parts; ++part) {
       const uint64_t bytes = request.input.list[part].bytes;
-      if (bytes > 0) std::memcpy(to, request.input.list[part].data, bytes);
+      if (bytes > 0) executor::copy_together(team, to, request.input.list[part].data, bytes, false);
       moved_input_.push_back({to, bytes});
       to += bytes;
     }
     return;
   }
-  if (input.total() > 0) std::memcpy(to, input.base, input.total());
+  if (input.total() > 0) executor::copy_together(team, to, input.base, input.total(), false);
   input.base = to;
 }
 
@@ -279,7 +280,7 @@ bool NativeBackend::advance_gathering(Job& job) {
     case Gathering::complete:
       job.phase_ = Phase::running;
       if (plan_->staged != nullptr && transport_->staging()) plan_ = plan_->staged;
-      execution_.start(plan_->program, bindings_, *transport_, job.sequence_, fingerprint(job.signature_));
+      execution_.start(plan_->program, bindings_, *transport_, job.sequence_, fingerprint(job.signature_), &*team_);
       return true;
     case Gathering::conflict:
       conflict_found(job);

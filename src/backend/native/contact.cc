@@ -70,4 +70,18 @@ unsigned usable_cores(const std::vector<int>& pids) {
   return static_cast<unsigned>(CPU_COUNT(&all));
 }
 
+std::string Verdict::to_text() const { return (reads ? "reads " : "refused ") + std::to_string(threads); }
+
+bool Verdict::parse(const std::string& text, Verdict* verdict) {
+  std::istringstream in(text);
+  std::string word;
+  in >> word >> verdict->threads;
+  verdict->reads = word == "reads";
+  return !in.fail() && (verdict->reads || word == "refused") && verdict->threads > 0;
+}
+
+unsigned threads_for(unsigned own, unsigned cores, unsigned ranks, unsigned most) {
+  return std::clamp(std::min(own, cores / std::max(ranks, 1u)), 1u, most);
+}
+
 }  // namespace regroup::backend::native

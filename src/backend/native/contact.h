@@ -47,4 +47,17 @@ void allow_reads_by_peers();
 // one rank may use says nothing about whether it has to share.
 unsigned usable_cores(const std::vector<int>& pids);
 
+// The second thing that ranks tell each other: what they found out about each other once they were connected.
+struct Verdict {
+  bool reads = false;    // whether this rank can read its neighbours' memory
+  unsigned threads = 1;  // that this rank has cores for, or was told to have
+
+  std::string to_text() const;
+  static bool parse(const std::string& text, Verdict* verdict);
+};
+
+// Threads of each of `ranks` ranks that share `cores` cores, where this one may use `own` of them: at least 1, at most
+// `most`.
+unsigned threads_for(unsigned own, unsigned cores, unsigned ranks, unsigned most);
+
 }  // namespace regroup::backend::native

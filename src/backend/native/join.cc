@@ -274,23 +274,42 @@ class NativeBackend::Joining {
     }
   }
 
-  // Reads of other processes' memory are used by all ranks or by none.
+  // Reads of other processes' memory are used by all ranks or by none; and all have as many threads, because they cut
+  // blocks by them.
   Status agree() {
+    find_neighbours();
     bool allowed = options_.cross_process_reads;
     for (Rank rank = 0; rank < options_.size && allowed && backend_->shm_ != nullptr; ++rank) {
       if (rank == options_.rank || !shares(rank)) continue;
       allowed = backend_->shm_->probe(rank, contacts_[rank].probe, contacts_[rank].probe_word);
     }
+    threads_ = options_.threads > 0 ? options_.threads
+                                    : threads_for(usable_cores({}), cores_, neighbours_, executor::kMostThreads);
     if (alone()) return Status();
-    auto verdicts = exchange_(allowed ? "reads" : "refused", deadline_);
+    auto verdicts = exchange_(Verdict{allowed, threads_}.to_text(), deadline_);
     if (!verdicts.ok()) return verdicts.status();
     for (Rank rank = 0; rank < options_.size; ++rank) {
-      const std::string& verdict = (*verdicts)[rank];
-      if (verdict != "reads") refused_.push_back(rank);
+      Verdict verdict;
+      if (!Verdict::parse((*verdicts)[rank], &verdict)) {
+        return Status(StatusCode::io_error,
+                      "rank " + std::to_string(rank) + " published no verdict: \"" + (*verdicts)[rank] + "\"", {rank});
+      }
+      if (!verdict.reads) refused_.push_back(rank);
+      threads_ = std::min(threads_, verdict.threads);
     }
     // From here on descriptors are the transport's affair.
     inbox_->close();
     return Status();
+  }
+
+  // Ranks on this machine, and the cores that they share.
+  void find_neighbours() {
+    std::vector<int> pids;
+    for (const Contact& contact : contacts_) {
+      if (contact.machine == mine_.machine) pids.push_back(contact.pid);
+    }
+    neighbours_ = static_cast<unsigned>(pids.size());
+    cores_ = usable_cores(pids);
   }
 
   void finish() {
@@ -323,14 +342,13 @@ class NativeBackend::Joining {
     backend.all_local_ = all_share_;
     backend.facts_.one_sided_everywhere = all_share_ && reads;
     backend.facts_.one_sided_inside_hosts = backend.shm_ != nullptr && reads;
+    backend.facts_.threads = threads_;
+    backend.team_.emplace(threads_);
     backend.plans_ = PlanCache(backend.facts_);
-    std::vector<int> neighbours;
-    for (const Contact& contact : contacts_) {
-      if (contact.machine == mine_.machine) neighbours.push_back(contact.pid);
-    }
-    backend.oversubscribed_ = neighbours.size() > usable_cores(neighbours);
+    backend.oversubscribed_ = neighbours_ > cores_;
     if (backend.shm_ != nullptr) backend.shm_->set_lends(!backend.oversubscribed_);
     backend.description_ = "native over " + std::string(backend.transport_->name());
+    if (threads_ > 1) backend.description_ += ", " + std::to_string(threads_) + " threads a rank";
     if (backend.shm_ != nullptr && !reads) {
       backend.description_ +=
           " (cross-process reads refused on rank " + std::to_string(refused_.front()) + ": messages in two copies)";
@@ -363,6 +381,8 @@ class NativeBackend::Joining {
   uint64_t token_ = 0;
   bool all_share_ = false;
   std::vector<Rank> refused_;
+  unsigned neighbours_ = 1, cores_ = 1;
+  unsigned threads_ = 1;
   std::shared_ptr<Inbox> inbox_ = std::make_shared<Inbox>();
   std::unique_ptr<NativeBackend> backend_;
 };

@@ -101,6 +101,7 @@ void NativeBackend::end(const Status& why, bool moves_on) {
     if (moves_on) tell(net::ControlKind::moved_on, {});
     control_->leave();
   }
+  team_.reset();
   transport_ = nullptr;
   mixed_ = nullptr;
   tcp_ = nullptr;

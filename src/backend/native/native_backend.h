@@ -55,7 +55,8 @@ struct NativeOptions {
   std::string host_label;  // ranks with different labels count as being on different hosts
   bool cross_process_reads = true;
   std::chrono::nanoseconds liveness = net::kLiveness;  // after which a host that does not answer is lost
-  std::shared_ptr<const algorithms::Tuning> tuning;    // rows before the built-in table's; nullptr: none
+  unsigned threads = 0;                              // of a rank, at most executor::kMostThreads; 0: as its cores allow
+  std::shared_ptr<const algorithms::Tuning> tuning;  // rows before the built-in table's; nullptr: none
 };
 
 class NativeBackend final : public Backend {
@@ -194,6 +195,7 @@ class NativeBackend final : public Backend {
   std::deque<Job*> collectives_;  // the first one is being run
   std::vector<Job*> pairwise_;
   PlanCache plans_;
+  std::optional<executor::Team> team_;  // of facts_.threads
   executor::Execution execution_;
   executor::Eager eager_;
   std::shared_ptr<const Plan> plan_;  // of the running collective

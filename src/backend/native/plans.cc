@@ -19,6 +19,13 @@ namespace {
 // Pipelined planners move about so many bytes at a time: a share of a core's own cache.
 constexpr uint64_t kBlockBytes = 128 << 10;
 
+// The same on all ranks. Where ranks read each other's memory, each thread of a rank has its share of a block.
+uint64_t block_bytes(const Request& request, const GroupFacts& facts) {
+  if (!facts.one_sided_inside_hosts) return kBlockBytes;
+  const uint64_t bytes = agreed_bytes(request, facts.size);
+  return bytes == 0 || bytes >= executor::kTeamOperation ? kBlockBytes * facts.threads : kBlockBytes;
+}
+
 uint64_t sum(const std::vector<uint64_t>& counts) { return std::accumulate(counts.begin(), counts.end(), uint64_t{0}); }
 
 }  // namespace
@@ -97,7 +104,7 @@ Problem problem_of(const Request& request, const GroupFacts& facts) {
     problem.counts.assign(facts.size, request.count);
     if (request.collective == Collective::all_to_all) problem.receive_counts = problem.counts;
   }
-  problem.block = std::max<uint64_t>(1, kBlockBytes / size_of(request.type));
+  problem.block = std::max<uint64_t>(1, block_bytes(request, facts) / size_of(request.type));
   return problem;
 }
 

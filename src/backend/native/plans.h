@@ -28,6 +28,7 @@ struct GroupFacts {
   plan::Topology topology;
   bool one_sided_everywhere = false;
   bool one_sided_inside_hosts = false;
+  unsigned threads = 1;                              // of each rank
   std::shared_ptr<const algorithms::Tuning> tuning;  // nullptr: none
 };
 

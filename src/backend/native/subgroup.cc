@@ -20,6 +20,7 @@ Result<std::shared_ptr<Backend>> NativeBackend::subgroup(const std::vector<Rank>
   NativeOptions options = options_;
   options.size = static_cast<Rank>(ranks.size());
   options.timeout = timeout;
+  options.threads = facts_.threads;  // other members of this group use the other cores
   options.rank = static_cast<Rank>(std::find(ranks.begin(), ranks.end(), facts_.rank) - ranks.begin());
   const uint32_t tag =
       kInternalTag | static_cast<uint32_t>(base::hash_bytes(ranks.data(), ranks.size() * sizeof(Rank)) >> 33);

@@ -12,6 +12,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "base/numa.h"
 #include "regroup/memory.h"
 
 #ifndef F_SEAL_FUTURE_WRITE
@@ -51,6 +52,15 @@ bool reserve(int fd, uint64_t bytes) {
   return true;
 }
 
+// Before the file has pages: they shall be near this thread, which is most likely the one that will write them. What is
+// asked for through a mapping stays with the file when the mapping goes.
+void place(int fd, uint64_t bytes) {
+  void* data = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+  if (data == MAP_FAILED) return;
+  base::prefer_own_node(data, bytes);
+  munmap(data, bytes);
+}
+
 }  // namespace
 
 Result<std::shared_ptr<OwnedSegment>> OwnedSegment::create(uint64_t bytes) {
@@ -65,6 +75,7 @@ Result<std::shared_ptr<OwnedSegment>> OwnedSegment::create(uint64_t bytes) {
   if (!segment->fd_.valid()) return refused("memfd_create", rounded);
   const int fd = segment->fd_.get();
   if (ftruncate(fd, static_cast<off_t>(rounded)) != 0) return refused("ftruncate", rounded);
+  if (base::memory_nodes() > 1) place(fd, rounded);
   // All pages now: a full machine is an error here and not a signal later.
   if (!reserve(fd, rounded)) return refused("fallocate", rounded);
   void* data = mmap(nullptr, rounded, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, fd, 0);
