@@ -4,10 +4,12 @@
 #include <cstdlib>
 #include <cstring>
 #include <mutex>
+#include <numeric>
 #include <set>
 
 #include "backend/native/native_backend.h"
 #include "backend/native/tuning_file.h"
+#include "group/lobby.h"
 #include "group/process_group.h"
 #include "net/address.h"
 #include "regroup/join.h"
@@ -26,8 +28,8 @@ const char* variable(const char* name) {
 // A misspelt name would be ignored in silence.
 void warn_about_unknown_variables() {
   static const std::set<std::string_view> known = {
-      "REGROUP_STORE",     "REGROUP_RANK",      "REGROUP_SIZE", "REGROUP_TIMEOUT", "REGROUP_BACKEND",
-      "REGROUP_TRANSPORT", "REGROUP_INTERFACE", "REGROUP_LOG",  "REGROUP_TUNING",  "REGROUP_THREADS"};
+      "REGROUP_STORE",     "REGROUP_RANK", "REGROUP_SIZE",   "REGROUP_TIMEOUT",  "REGROUP_BACKEND", "REGROUP_TRANSPORT",
+      "REGROUP_INTERFACE", "REGROUP_LOG",  "REGROUP_TUNING", "REGROUP_LIVENESS", "REGROUP_THREADS"};
   static std::once_flag once;
   std::call_once(once, [] {
     for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
@@ -78,8 +80,8 @@ Status read_threads(std::optional<uint32_t>* out) {
 }
 
 // "30s", "500ms", "5m", "2h", or seconds.
-Status read_timeout(std::optional<std::chrono::nanoseconds>* out) {
-  const char* value = variable("REGROUP_TIMEOUT");
+Status read_duration(const char* name, std::optional<std::chrono::nanoseconds>* out) {
+  const char* value = variable(name);
   if (out->has_value() || value == nullptr) return Status();
   char* end = nullptr;
   const double number = std::strtod(value, &end);
@@ -91,7 +93,7 @@ Status read_timeout(std::optional<std::chrono::nanoseconds>* out) {
                          : unit == "h"                 ? 3600
                                                        : 0;
   if (end == value || seconds == 0 || !(number > 0) || number * seconds > 1e9) {
-    return bad_variable("REGROUP_TIMEOUT", value, "a duration like 500ms, 30s or 5m");
+    return bad_variable(name, value, "a duration like 500ms, 30s or 5m");
   }
   *out = std::chrono::nanoseconds(static_cast<int64_t>(number * seconds * 1e9));
   return Status();
@@ -100,8 +102,13 @@ Status read_timeout(std::optional<std::chrono::nanoseconds>* out) {
 // What the environment says where the caller does not.
 Status complete(JoinOptions* options) {
   warn_about_unknown_variables();
-  if (Status status = read_timeout(&options->timeout); !status.ok()) return status;
+  if (Status status = read_duration("REGROUP_TIMEOUT", &options->timeout); !status.ok()) return status;
+  if (Status status = read_duration("REGROUP_LIVENESS", &options->liveness); !status.ok()) return status;
   if (Status status = read_threads(&options->threads); !status.ok()) return status;
+  if (options->newcomer) {
+    options->rank = 0;  // until it is invited
+    options->size = 1;
+  }
   if (Status status = read_number("rank", "REGROUP_RANK", "RANK", &options->rank); !status.ok()) return status;
   if (Status status = read_number("size", "REGROUP_SIZE", "WORLD_SIZE", &options->size); !status.ok()) return status;
   if (*options->size == 0)
@@ -113,6 +120,9 @@ Status complete(JoinOptions* options) {
   }
   if (options->timeout.has_value() && *options->timeout <= std::chrono::nanoseconds(0)) {
     return Status(StatusCode::invalid_argument, "joining: the time-out must be positive");
+  }
+  if (options->liveness.has_value() && *options->liveness < std::chrono::milliseconds(1)) {
+    return Status(StatusCode::invalid_argument, "joining: the liveness must be at least 1 ms");
   }
   if (!options->transport.has_value() && variable("REGROUP_TRANSPORT") != nullptr)
     options->transport = variable("REGROUP_TRANSPORT");
@@ -132,7 +142,7 @@ Status complete(JoinOptions* options) {
     std::string host = variable("MASTER_ADDR");
     if (host.find(':') != std::string::npos) host = '[' + host + ']';
     options->store_url = "tcp://" + host + ":" + variable("MASTER_PORT");
-  } else if (*options->size > 1) {
+  } else if (*options->size > 1 || options->newcomer) {
     return Status(StatusCode::invalid_argument,
                   "joining: no store is given, and neither REGROUP_STORE nor MASTER_ADDR and MASTER_PORT in the "
                   "environment names one");
@@ -148,6 +158,47 @@ std::string host_of(const std::optional<std::string>& url) {
   return parsed.ok() ? parsed.value().host : "";
 }
 
+std::vector<Rank> first_members(Rank size) {
+  std::vector<Rank> members(size);
+  std::iota(members.begin(), members.end(), Rank{0});
+  return members;
+}
+
+// What all lives of a group have in common on this member.
+struct Common {
+  backend::native::NativeOptions native;  // but for rank, size and times
+  std::shared_ptr<Store> store;
+};
+
+Result<Life> begin_life(const Common& origin, const std::string& name, Rank rank, Rank size, base::Duration timeout,
+                        uint64_t previous_epoch) {
+  backend::native::NativeOptions native = origin.native;
+  native.rank = rank;
+  native.size = size;
+  native.timeout = timeout;
+  native.previous_epoch = previous_epoch;
+  auto joined = backend::native::NativeBackend::join(
+      native, backend::native::exchange_through(origin.store, "regroup/" + name, rank, size));
+  if (!joined.ok()) return joined.status();
+  return Life{std::move(joined).value(), first_members(size)};
+}
+
+Result<Life> rejoin(const Common& origin, const Membership& membership, uint64_t previous_epoch) {
+  const auto timeout = membership.timeout.value_or(std::chrono::minutes(5));
+  const base::Time began = base::Clock::now();
+  Common next = origin;
+  if (membership.store != nullptr) {
+    next.store = membership.store;
+  } else if (membership.store_url.has_value()) {
+    auto connected = connect_store(*membership.store_url, timeout);
+    if (!connected.ok()) return connected.status();
+    next.store = std::move(connected).value();
+    next.native.towards = host_of(membership.store_url);
+  }
+  return begin_life(next, membership.name, membership.rank, membership.size, timeout - (base::Clock::now() - began),
+                    previous_epoch);
+}
+
 }  // namespace
 
 Result<ProcessGroup> join(JoinOptions options) {
@@ -155,14 +206,14 @@ Result<ProcessGroup> join(JoinOptions options) {
   const auto timeout = options.timeout.value_or(std::chrono::minutes(5));
   const base::Time began = base::Clock::now();
 
-  backend::native::NativeOptions native;
-  native.rank = *options.rank;
-  native.size = *options.size;
+  Common origin;
+  backend::native::NativeOptions& native = origin.native;
   native.interface = options.interface.value_or("");
   native.towards = host_of(options.store_url);
   native.host_label = options.host_label;
   native.cross_process_reads = options.cross_process_reads;
   native.threads = options.threads.value_or(0);
+  if (options.liveness.has_value()) native.liveness = *options.liveness;
   const std::string wires = options.transport.value_or("auto");
   if (wires == "shm") {
     native.wires = backend::native::Wires::shm;
@@ -178,20 +229,28 @@ Result<ProcessGroup> join(JoinOptions options) {
     native.tuning = std::move(tuning).value();
   }
 
-  std::shared_ptr<Store> store = options.store;
-  if (store == nullptr && options.store_url.has_value()) {
+  origin.store = options.store;
+  if (origin.store == nullptr && options.store_url.has_value()) {
     auto connected = connect_store(*options.store_url, timeout);
     if (!connected.ok()) return connected.status();
-    store = std::move(connected).value();
+    origin.store = std::move(connected).value();
   }
-  if (store == nullptr) store = make_hash_store();
-  native.timeout = timeout - (base::Clock::now() - began);
-  auto joined = backend::native::NativeBackend::join(
-      native, backend::native::exchange_through(store, "regroup/" + options.name, native.rank, native.size));
-  if (!joined.ok()) return joined.status();
-  std::vector<Rank> members(native.size);
-  for (Rank rank = 0; rank < native.size; ++rank) members[rank] = rank;
-  return ProcessGroup(std::make_shared<ProcessGroup::Impl>(std::move(joined).value(), std::move(members), timeout));
+  if (origin.store == nullptr) origin.store = make_hash_store();
+  std::string meeting = options.name;
+  if (options.newcomer) {
+    auto invitation = group::Lobby(*origin.store, options.name).ask(timeout);
+    if (!invitation.ok()) return invitation.status();
+    options.rank = invitation->rank;
+    options.size = invitation->size;
+    meeting = invitation->meeting;
+  }
+  auto life = begin_life(origin, meeting, *options.rank, *options.size, timeout - (base::Clock::now() - began), 0);
+  if (!life.ok()) return life.status();
+  const auto meet = [origin](const Membership& membership, uint64_t previous_epoch) {
+    return rejoin(origin, membership, previous_epoch);
+  };
+  return ProcessGroup(
+      std::make_shared<ProcessGroup::Impl>(std::move(life).value(), timeout, Origin{meet, origin.store, options.name}));
 }
 
 }  // namespace regroup

@@ -15,8 +15,8 @@
 namespace regroup {
 
 // What is unset is taken from the environment: REGROUP_STORE, REGROUP_RANK, REGROUP_SIZE, REGROUP_TIMEOUT,
-// REGROUP_BACKEND, REGROUP_TRANSPORT, REGROUP_INTERFACE (or GLOO_SOCKET_IFNAME), REGROUP_TUNING, REGROUP_THREADS; else
-// from RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT as torchrun and `regroup run` set them.
+// REGROUP_LIVENESS, REGROUP_BACKEND, REGROUP_TRANSPORT, REGROUP_INTERFACE (or GLOO_SOCKET_IFNAME), REGROUP_TUNING,
+// REGROUP_THREADS; else from RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT as torchrun and `regroup run` set them.
 struct JoinOptions {
   std::shared_ptr<Store> store;          // or:
   std::optional<std::string> store_url;  // "tcp://host:port/prefix", "file:///path"
@@ -24,6 +24,10 @@ struct JoinOptions {
   std::optional<Rank> size;
   // For joining, and the group's default for operations. 5 minutes where nobody says otherwise.
   std::optional<std::chrono::nanoseconds> timeout;
+  // How long the system of another rank's host may give no answer before that rank is lost: 1 s where nobody says
+  // otherwise, and up to 1 s more in which nothing is sent. A rank that is late or stopped is not lost: its host
+  // answers. Under some 0.5 s, a packet that was dropped on the way can look like a host that is gone.
+  std::optional<std::chrono::nanoseconds> liveness;
   std::optional<std::string> transport;  // "auto" (shm inside a host, tcp between), "shm", "tcp"
   std::optional<std::string> interface;  // whose address others shall use
   // A file made by `regroup bench --tune`, with the same rows on all ranks: which algorithm is best for what.
@@ -34,6 +38,9 @@ struct JoinOptions {
   std::optional<uint32_t> threads;
   // Two joins through one store need different names (or one after the other the same).
   std::string name = "world";
+  // Asks to be admitted to the group that was joined under this name, and waits for its members to call `grow`. Rank
+  // and size are theirs to say.
+  bool newcomer = false;
   // Ranks with different labels count as being on different hosts although they are not: for trying mixed groups on
   // one.
   std::string host_label;

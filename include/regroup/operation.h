@@ -26,6 +26,10 @@ struct CallOptions {
   std::optional<std::chrono::nanoseconds> timeout;
   // Fold strictly in rank order: the same bits from any algorithm and transport. The same on all ranks.
   bool reproducible = false;
+  // All or nothing: where the operation fails for any member, outputs hold what they held before, on all members of the
+  // next life, and all of them are told that it failed. Costs a copy of the outputs and an agreement; `run` only, not
+  // for send and receive. The same on all ranks.
+  bool atomic = false;
   // The name of an algorithm (`regroup plan` lists them) instead of the selected one. The same on all ranks.
   std::string algorithm;
   // A name for messages and recordings.

@@ -10,5 +10,6 @@
 #include "regroup/operation.h"
 #include "regroup/status.h"
 #include "regroup/store.h"
+#include "regroup/survival.h"
 #include "regroup/types.h"
 #include "regroup/work.h"

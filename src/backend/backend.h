@@ -12,6 +12,7 @@
 #include "backend/request.h"
 #include "base/clock.h"
 #include "regroup/status.h"
+#include "regroup/survival.h"
 
 namespace regroup::backend {
 
@@ -28,6 +29,14 @@ class Pending {
   virtual void when_done(std::function<void(Status)> callback) = 0;
 };
 
+class Backend;
+
+// The next life of a group, as one of its members sees it.
+struct Reborn {
+  std::shared_ptr<Backend> backend;
+  std::vector<Rank> survivors;  // for each rank of the next life its rank in the one before
+};
+
 // Thread safe. Destruction leaves the group; operations that are in flight end with `aborted`.
 class Backend {
  public:
@@ -36,6 +45,7 @@ class Backend {
   virtual std::string description() const = 0;  // "native over shm"
   virtual Rank rank() const = 0;
   virtual Rank size() const = 0;
+  virtual uint64_t epoch() const = 0;  // of this life; rises with each
 
   // Whether the request can be served at all; what depends on this rank's arguments alone. Not counted, not sent.
   virtual Status check(const Request& request) const = 0;
@@ -51,6 +61,19 @@ class Backend {
   // A backend for `ranks` of this one, in that order; only they call it, at once, with the same list.
   virtual Result<std::shared_ptr<Backend>> subgroup(const std::vector<Rank>& ranks,
                                                     std::chrono::nanoseconds timeout) = 0;
+
+  // The same answer on every member that gets one, though members fail meanwhile; also in a broken group.
+  virtual Result<Agreed> agree(uint64_t value, std::chrono::nanoseconds timeout) = 0;
+  // The same about an operation that has just ended: whether it ended well for all. Whoever cannot learn it leaves the
+  // group.
+  virtual Result<Agreed> agree_outcome(bool ended_well, std::chrono::nanoseconds timeout) = 0;
+  // The survivors meet anew, without a store. Ends what is under way.
+  virtual Result<Reborn> shrink(Quorum quorum, std::chrono::nanoseconds timeout) = 0;
+  // This member goes while the others shrink; left in any case.
+  virtual Status leave(std::chrono::nanoseconds timeout) = 0;
+  // This member goes on to a next life: what is under way ends with `why`, connections and memory are given back.
+  // The object stays, and refuses every call. Any number of times.
+  virtual void close(const Status& why) = 0;
 };
 
 }  // namespace regroup::backend

@@ -23,6 +23,7 @@ struct Request {
   Rank* source = nullptr;  // receive_any
   bool in_place = false;
   bool reproducible = false;
+  bool atomic = false;
   bool counts_known = false;  // gather, scatter: `counts` is given on every rank
   // Elements: of the vector (broadcast, reduce, all_reduce, send, receive), of each part where all are equal (`equal`),
   // of this rank's own part (gather, scatter).

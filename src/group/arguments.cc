@@ -81,6 +81,7 @@ class Checker {
     request_.source = operation_.source;
     request_.in_place = operation_.in_place;
     request_.reproducible = operation_.options.reproducible;
+    request_.atomic = operation_.options.atomic;
     request_.timeout = operation_.options.timeout.value_or(context_.timeout);
     request_.algorithm = operation_.options.algorithm;
     request_.label = operation_.options.label;
@@ -443,6 +444,7 @@ class Checker {
   }
 
   Status pair() {
+    if (request_.atomic) return never_atomic(operation_);
     const bool sends = operation_.collective == Collective::send;
     Side side{sends ? "input" : "output"};
     if (Status status = sends ? open(operation_.inputs, &side) : open(operation_.outputs, &side); !status.ok())
@@ -470,12 +472,19 @@ class Checker {
       if (Status status = check_arguments(member, context_, &request); !status.ok()) {
         return Status(status.code(), "member " + number(i) + " of the batch: " + status.message());
       }
+      if (request_.atomic && point_to_point(member.collective)) return never_atomic(member);
       // The batch's options count, not the members'.
       request.algorithm.clear();
       request.reproducible = request_.reproducible;
+      request.atomic = request_.atomic;
       request_.members.push_back(std::move(request));
     }
     return check_overlap_of_members();
+  }
+
+  static Status never_atomic(const Operation& operation) {
+    return Status(StatusCode::unsupported,
+                  std::string(name(operation.collective)) + ": only collectives can be atomic: two ranks are no group");
   }
 
   // Members run at once: what one writes, no other may read or write. Reads may share.

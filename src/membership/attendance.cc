@@ -3,9 +3,9 @@
 
 namespace regroup::membership {
 
-void Attendance::began(uint64_t sequence, const transport::Signature& signature) {
+void Attendance::began(uint64_t sequence, const transport::Signature& signature, base::Time now) {
   std::lock_guard lock(mutex_);
-  own_[sequence % kRemembered] = {sequence, signature};
+  own_[sequence % kRemembered] = {sequence, signature, now};
   latest_ = sequence;
 }
 

@@ -19,6 +19,7 @@ namespace regroup::membership {
 struct State {
   uint64_t sequence = 0;  // of the operation it began last; 0: none yet
   transport::Signature signature;
+  base::Time began{};  // by this host's clock, to some milliseconds
 };
 
 // Thread safe.
@@ -26,7 +27,7 @@ class Attendance {
  public:
   explicit Attendance(Rank size) : heard_(size) {}
 
-  void began(uint64_t sequence, const transport::Signature& signature);
+  void began(uint64_t sequence, const transport::Signature& signature, base::Time now);
   // This rank's state as of `sequence`: the record of that operation if it is remembered, else the latest.
   State own(uint64_t sequence) const;
 

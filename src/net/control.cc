@@ -13,21 +13,27 @@
 #include <sys/epoll.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/uio.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cerrno>
 #include <cstring>
 #include <deque>
 #include <mutex>
+#include <optional>
 #include <thread>
+#include <utility>
 
 #include "base/assert.h"
 #include "base/clock.h"
 #include "base/fork.h"
 #include "net/service.h"
 #include "net/socket.h"
+#include "net/vital.h"
 
 namespace regroup::net {
 
@@ -39,6 +45,7 @@ constexpr size_t kQueueBytes = 1 << 20;  // a peer that leaves more unread is no
 constexpr size_t kInputBytes = 2 * kFrameBytes;
 constexpr int kReadsATurn = 16;  // then the other connections have theirs
 constexpr uint8_t kCarriesDescriptor = 1;
+constexpr uint32_t kProcess = 1u << 31;  // in a service's key: of the peer's process, not of its connection
 constexpr auto kFarewell = std::chrono::seconds(1);
 
 using Header = std::array<std::byte, kHeaderBytes>;
@@ -57,10 +64,10 @@ uint32_t decode_length(const std::byte* header) {
   return length;
 }
 
-bool known(ControlKind kind) { return kind >= ControlKind::state && kind <= ControlKind::leave; }
+bool known(ControlKind kind) { return kind >= ControlKind::state && kind <= ControlKind::vital; }
 
-// Writes what fits; returns the bytes written, 0 where none fit, -1 where the connection is broken. The descriptor goes
-// with the first byte.
+// Writes what fits; returns the bytes written, 0 where none fit, -1 (and errno) where the connection is broken. The
+// descriptor goes with the first byte.
 ssize_t write_some(int fd, std::span<const iovec> parts, int descriptor) {
   msghdr message{};
   message.msg_iov = const_cast<iovec*>(parts.data());
@@ -80,7 +87,9 @@ ssize_t write_some(int fd, std::span<const iovec> parts, int descriptor) {
     if (written >= 0) return written;
     if (errno == EINTR) continue;
     if (errno == EAGAIN) return 0;
+    const int error = errno;
     ::shutdown(fd, SHUT_RDWR);  // whatever it was, both ends shall see it; what was received stays readable
+    errno = error;
     return -1;
   }
 }
@@ -91,6 +100,21 @@ struct Outgoing {
   base::Fd descriptor;
 };
 
+// What an error of a connection says about the peer: 0 stands for its orderly end.
+Ending meaning(int error) {
+  return error == 0 || error == EPIPE || error == ECONNRESET ? Ending::process_ended : Ending::host_silent;
+}
+
+// The process at the other end of a Unix socket, or nothing.
+base::Fd process_of(int fd, int pid) {
+  constexpr int kPeerPidfd = 77;    // SO_PEERPIDFD, of Linux 6.5: cannot be about another process of the same id
+  constexpr long kPidfdOpen = 434;  // of Linux 5.3; the number is the same on all machines
+  int process = -1;
+  socklen_t length = sizeof process;
+  if (::getsockopt(fd, SOL_SOCKET, kPeerPidfd, &process, &length) == 0) return base::Fd(process);
+  return base::Fd(static_cast<int>(::syscall(kPidfdOpen, pid, 0)));
+}
+
 struct Connection {
   base::ProcessFd fd;
   bool local = false;  // a Unix socket
@@ -100,7 +124,12 @@ struct Connection {
   std::deque<Outgoing> queue;
   size_t queued = 0;  // bytes not yet written
   bool broken = false;
-  uint64_t handle = 0;  // with the service; 0 before the start
+  int error = 0;            // by which it was broken
+  uint64_t handle = 0;      // with the service; 0 before the start
+  base::ProcessFd process;  // a pidfd
+  uint64_t process_handle = 0;
+  bool lent = false;        // a word, for it to watch this process
+  Vital::Ticket watch = 0;  // of its process
 
   // The service thread's alone.
   std::vector<std::byte> input;
@@ -108,12 +137,15 @@ struct Connection {
   std::deque<base::Fd> descriptors;  // received, not yet given out
 };
 
+bool is_neighbour(const Connection& at) { return at.fd.valid() && at.local && at.pid > 0 && at.pid != ::getpid(); }
+
 // What the service thread and the owner share; outlives the Control where a callback destroys it.
 class Channel final : public Service::Source {
  public:
-  explicit Channel(std::vector<base::Fd> connections);
+  Channel(std::vector<base::Fd> connections, base::Duration liveness);
 
-  Status start(const std::shared_ptr<Service>& service, const std::shared_ptr<Channel>& self);
+  bool has_neighbours() const;
+  Status start(const std::shared_ptr<Service>& service, Vital* vital, const std::shared_ptr<Channel>& self);
   void start_failed();
   void set_handlers(Control::Handler handler, Control::Closed closed);
   bool send(Rank peer, ControlKind kind, std::span<const std::byte> payload, int descriptor);
@@ -128,18 +160,25 @@ class Channel final : public Service::Source {
   void receive(Rank peer);
   bool parse(Rank peer);
   void take_descriptors(Connection& from, msghdr& message);
-  void end(Rank peer, bool orderly);
+  void watch_process(Rank peer);
+  void take_word(Rank peer, std::span<const std::byte> payload, const base::Fd& memory);
+  void hang_up(Rank peer);
+  Ending how_broken(Rank peer);
+  void end(Rank peer, Ending ending);
+  void forget_process(Connection& at);
 
   const uint64_t generation_ = base::fork_generation();
   std::mutex mutex_;
   std::vector<Connection> connections_;
   std::atomic<bool> stopping_{false};
   Service* service_ = nullptr;  // outlives the time during which descriptors are watched
+  Vital* vital_ = nullptr;      // likewise; nullptr: there is none
+  std::weak_ptr<Channel> self_;
   Control::Handler handler_;
   Control::Closed closed_;
 };
 
-Channel::Channel(std::vector<base::Fd> connections) : connections_(connections.size()) {
+Channel::Channel(std::vector<base::Fd> connections, base::Duration liveness) : connections_(connections.size()) {
   for (Rank peer = 0; peer < connections.size(); ++peer) {
     if (!connections[peer].valid()) continue;
     Connection& made = connections_[peer];
@@ -153,7 +192,7 @@ Channel::Channel(std::vector<base::Fd> connections) : connections_(connections.s
       length = sizeof credentials;
       if (::getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &credentials, &length) == 0) made.pid = credentials.pid;
     } else {
-      keep_alive(fd);
+      keep_alive(fd, liveness);
     }
     made.fd = base::ProcessFd(std::move(connections[peer]));
   }
@@ -164,23 +203,49 @@ void Channel::set_handlers(Control::Handler handler, Control::Closed closed) {
   closed_ = std::move(closed);
 }
 
-Status Channel::start(const std::shared_ptr<Service>& service, const std::shared_ptr<Channel>& self) {
-  const std::lock_guard lock(mutex_);
-  service_ = service.get();
-  for (Rank peer = 0; peer < connections_.size(); ++peer) {
-    Connection& at = connections_[peer];
-    if (!at.fd.valid()) continue;
-    const uint32_t events = at.queue.empty() ? EPOLLIN : EPOLLIN | EPOLLOUT;
-    Result<uint64_t> handle = service->add(self, at.fd.get(), peer, events);
-    if (!handle.ok()) return handle.status();
-    at.handle = *handle;
+// Whether peers are other processes of this host.
+bool Channel::has_neighbours() const { return std::any_of(connections_.begin(), connections_.end(), is_neighbour); }
+
+Status Channel::start(const std::shared_ptr<Service>& service, Vital* vital, const std::shared_ptr<Channel>& self) {
+  {
+    const std::lock_guard lock(mutex_);
+    service_ = service.get();
+    vital_ = vital;
+    self_ = self;
+    for (Rank peer = 0; peer < connections_.size(); ++peer) {
+      Connection& at = connections_[peer];
+      if (!at.fd.valid()) continue;
+      const uint32_t events = at.queue.empty() ? EPOLLIN : EPOLLIN | EPOLLOUT;
+      Result<uint64_t> handle = service->add(self, at.fd.get(), peer, events);
+      if (!handle.ok()) return handle.status();
+      at.handle = *handle;
+    }
   }
+  for (Rank peer = 0; peer < connections_.size(); ++peer) watch_process(peer);
   return {};
+}
+
+// Watches the process of a local peer, and lets it watch this one. What cannot be had is done without.
+void Channel::watch_process(Rank peer) {
+  std::optional<uint32_t> word;
+  {
+    const std::lock_guard lock(mutex_);
+    Connection& at = connections_[peer];
+    if (stopping_ || !is_neighbour(at)) return;
+    at.process = base::ProcessFd(process_of(at.fd.get(), at.pid));
+    if (at.process.valid()) {
+      Result<uint64_t> handle = service_->add(self_.lock(), at.process.get(), peer | kProcess, EPOLLIN);
+      if (handle.ok()) at.process_handle = *handle;
+    }
+    if (vital_ != nullptr) word = vital_->lend(at.pid);
+    at.lent = word.has_value();
+  }
+  if (word.has_value()) send(peer, ControlKind::vital, std::as_bytes(std::span(&*word, 1)), vital_->descriptor());
 }
 
 void Channel::start_failed() {
   for (Rank peer = 0; peer < connections_.size(); ++peer) {
-    if (connections_[peer].fd.valid()) end(peer, false);
+    if (connections_[peer].fd.valid()) end(peer, Ending::unusable);
   }
 }
 
@@ -198,6 +263,7 @@ bool Channel::send(Rank peer, ControlKind kind, std::span<const std::byte> paylo
     written = write_some(to.fd.get(), parts, descriptor);
     if (written < 0) {
       to.broken = true;
+      to.error = errno;
       return false;
     }
     if (static_cast<size_t>(written) == kHeaderBytes + payload.size()) return true;
@@ -236,6 +302,7 @@ void Channel::flush(Connection& to) {
     if (written == 0) return;
     if (written < 0) {
       to.broken = true;
+      to.error = errno;
       break;
     }
     frame.descriptor.reset();
@@ -252,6 +319,7 @@ void Channel::flush(Connection& to) {
 
 void Channel::ready(uint32_t key, uint32_t events) {
   if (stopping_) return;
+  if ((key & kProcess) != 0) return hang_up(key & ~kProcess);
   if ((events & EPOLLOUT) != 0) {
     const std::lock_guard lock(mutex_);
     if (connections_[key].fd.valid()) flush(connections_[key]);
@@ -273,7 +341,7 @@ void Channel::receive(Rank peer) {
     const ssize_t got = ::recvmsg(from.fd.get(), &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
     if (got < 0 && errno == EINTR) continue;
     if (got < 0 && errno == EAGAIN) return;
-    if (got <= 0) return end(peer, false);
+    if (got <= 0) return end(peer, got < 0 ? meaning(errno) : how_broken(peer));
     take_descriptors(from, message);
     from.filled += static_cast<size_t>(got);
     if (!parse(peer)) return;
@@ -306,26 +374,64 @@ bool Channel::parse(Rank peer) {
     const std::byte* header = from.input.data() + at;
     const uint32_t length = decode_length(header);
     const auto kind = static_cast<ControlKind>(header[4]);
-    if (length > Control::kMaxPayload || !known(kind)) return end(peer, false), false;
+    if (length > Control::kMaxPayload || !known(kind)) return end(peer, Ending::unusable), false;
     if (from.filled - at < kHeaderBytes + length) break;
     base::Fd descriptor;
     if ((std::to_integer<uint8_t>(header[5]) & kCarriesDescriptor) != 0) {
-      if (from.descriptors.empty()) return end(peer, false), false;
+      if (from.descriptors.empty()) return end(peer, Ending::unusable), false;
       descriptor = std::move(from.descriptors.front());
       from.descriptors.pop_front();
     }
-    if (kind == ControlKind::leave) return end(peer, true), false;
-    handler_(peer, kind, std::span(header + kHeaderBytes, length), std::move(descriptor));
+    if (kind == ControlKind::leave) return end(peer, Ending::left), false;
+    const std::span payload(header + kHeaderBytes, length);
+    if (kind == ControlKind::vital) {
+      take_word(peer, payload, descriptor);
+    } else {
+      handler_(peer, kind, payload, std::move(descriptor));
+    }
     if (stopping_) return false;
     at += kHeaderBytes + length;
   }
-  if (from.descriptors.size() > 1) return end(peer, false), false;  // at most the frame begun can own one
+  if (from.descriptors.size() > 1) return end(peer, Ending::unusable), false;  // at most the frame begun can own one
   std::memmove(from.input.data(), from.input.data() + at, from.filled - at);
   from.filled -= at;
   return true;
 }
 
-void Channel::end(Rank peer, bool orderly) {
+// What ended the connection on which nothing more comes: an error when it was last written to, or the peer.
+Ending Channel::how_broken(Rank peer) {
+  const std::lock_guard lock(mutex_);
+  return meaning(connections_[peer].error);
+}
+
+// The peer tells by which word its process can be watched.
+void Channel::take_word(Rank peer, std::span<const std::byte> payload, const base::Fd& memory) {
+  uint32_t word = 0;
+  if (payload.size() != sizeof word || vital_ == nullptr || !memory.valid()) return;
+  std::memcpy(&word, payload.data(), sizeof word);
+  const Vital::Ticket ticket = vital_->watch(memory, word, [channel = self_, peer] {
+    if (const auto known = channel.lock()) known->hang_up(peer);
+  });
+  const std::lock_guard lock(mutex_);
+  Connection& from = connections_[peer];
+  if (from.watch == 0 && !stopping_) {
+    from.watch = ticket;
+  } else {
+    vital_->unwatch(ticket);
+  }
+}
+
+// The peer's process has ended. What it sent before is in the socket, and is read first: it may have left in order, or
+// told of another failure, and then died.
+void Channel::hang_up(Rank peer) {
+  const std::lock_guard lock(mutex_);
+  Connection& from = connections_[peer];
+  if (stopping_) return;
+  if (from.process_handle != 0) service_->remove(std::exchange(from.process_handle, 0));  // it would tell for ever
+  if (from.fd.valid()) ::shutdown(from.fd.get(), SHUT_RDWR);
+}
+
+void Channel::end(Rank peer, Ending ending) {
   Connection& from = connections_[peer];
   {
     const std::lock_guard lock(mutex_);
@@ -335,15 +441,25 @@ void Channel::end(Rank peer, bool orderly) {
     from.fd.reset();
     from.queue.clear();
     from.queued = 0;
+    forget_process(from);
   }
   from.descriptors.clear();
   from.input = {};
-  closed_(peer, orderly);
+  closed_(peer, ending);
+}
+
+// With the lock held.
+void Channel::forget_process(Connection& at) {
+  if (at.process_handle != 0) service_->remove(std::exchange(at.process_handle, 0));
+  at.process.reset();
+  if (at.watch != 0) vital_->unwatch(std::exchange(at.watch, 0));
+  if (std::exchange(at.lent, false)) vital_->give_back(at.pid);
 }
 
 void Channel::stop() {
   const std::lock_guard lock(mutex_);
-  stopping_ = true;
+  if (stopping_.exchange(true)) return;
+  for (Connection& at : connections_) forget_process(at);
 }
 
 // No callback runs any more, or the caller is one.
@@ -380,12 +496,15 @@ void Channel::say_farewell(base::Time deadline) {
 
 class ControlImpl final : public Control {
  public:
-  explicit ControlImpl(std::vector<base::Fd> connections)
-      : channel_(std::make_shared<Channel>(std::move(connections))) {}
+  ControlImpl(std::vector<base::Fd> connections, base::Duration liveness)
+      : channel_(std::make_shared<Channel>(std::move(connections), liveness)) {}
 
-  ~ControlImpl() override {
+  ~ControlImpl() override { leave(); }
+
+  void leave() override {
     if (generation_ != base::fork_generation()) return;  // the connections are the parent's, and closed here
-    end_calls();
+    channel_->stop();
+    if (service_ != nullptr) service_->remove_all(channel_.get());
     // The service thread has others to serve.
     const bool hurry = service_ != nullptr && service_->on_service_thread();
     channel_->say_farewell(hurry ? base::Clock::now() : base::deadline_after(kFarewell));
@@ -397,14 +516,13 @@ class ControlImpl final : public Control {
     Result<std::shared_ptr<Service>> service = Service::acquire();
     if (service.ok()) {
       service_ = *service;
-      if (channel_->start(service_, channel_).ok()) return;
+      if (channel_->has_neighbours()) {
+        if (Result<std::shared_ptr<Vital>> vital = Vital::acquire(); vital.ok()) vital_ = *vital;
+      }
+      if (channel_->start(service_, vital_.get(), channel_).ok()) return;
       service_->remove_all(channel_.get());
     }
     channel_->start_failed();
-  }
-
-  void stop() override {
-    if (generation_ == base::fork_generation()) end_calls();
   }
 
   bool send(Rank peer, ControlKind kind, std::span<const std::byte> payload, int descriptor) override {
@@ -414,21 +532,17 @@ class ControlImpl final : public Control {
   int pid_of(Rank peer) const override { return channel_->pid_of(peer); }
 
  private:
-  void end_calls() {
-    channel_->stop();
-    if (service_ != nullptr) service_->remove_all(channel_.get());
-  }
-
   const uint64_t generation_ = base::fork_generation();
   std::shared_ptr<Service> service_;
+  std::shared_ptr<Vital> vital_;
   std::shared_ptr<Channel> channel_;
 };
 
 }  // namespace
 
-std::unique_ptr<Control> make_control(Rank rank, std::vector<base::Fd> connections) {
+std::unique_ptr<Control> make_control(Rank rank, std::vector<base::Fd> connections, std::chrono::nanoseconds liveness) {
   REGROUP_ASSERT(rank < connections.size());
-  return std::make_unique<ControlImpl>(std::move(connections));
+  return std::make_unique<ControlImpl>(std::move(connections), liveness);
 }
 
 }  // namespace regroup::net

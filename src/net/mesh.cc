@@ -22,6 +22,8 @@ constexpr uint32_t kHelloMagic = 0x68706772;  // "rgph"
 constexpr uint32_t kReplyMagic = 0x61706772;  // "rgpa"
 constexpr uint32_t kVersion = 1;
 constexpr size_t kHelloBytes = 24;
+// Between two questions whether to go on.
+constexpr auto kInterruptionPause = std::chrono::milliseconds(2);
 // A connection that has not said a whole hello by then is dropped: a member says it at once.
 constexpr auto kHelloPatience = std::chrono::seconds(5);
 // How long one of several addresses of a peer may take before the next is tried.
@@ -209,7 +211,11 @@ Result<std::vector<std::vector<base::Fd>>> Builder::run() {
   while (missing_ > 0) {
     const base::Time now = base::Clock::now();
     if (now >= options_.deadline) return timed_out();
-    const base::Time wake = handle_timers(now);
+    base::Time wake = handle_timers(now);
+    if (options_.interrupted) {
+      if (Status status = options_.interrupted(); !status.ok()) return status;
+      wake = std::min(wake, now + kInterruptionPause);
+    }
     const int ready = epoll_wait_until(epoll_.get(), events, wake);
     for (int i = 0; i < ready; ++i) handle(events[i]);
   }

@@ -10,6 +10,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string>
 #include <vector>
@@ -33,6 +34,8 @@ struct MeshOptions {
   uint64_t token = 0;  // of job, group and epoch: members of another mesh are strangers
   std::vector<LaneKind> lanes;
   base::Time deadline;
+  // Asked every few milliseconds: a failure ends the attempt with it. May be empty.
+  std::function<Status()> interrupted;
 };
 
 // Where a rank is reached. Listens from construction on, so peers may connect before this rank builds its mesh.

@@ -5,49 +5,17 @@
 
 #include <array>
 
-#include "base/assert.h"
 #include "base/system_error.h"
 #include "base/thread.h"
 #include "net/poller.h"
 
 namespace regroup::net {
 
-namespace {
+Result<std::shared_ptr<Service>> Service::acquire() { return base::OnePerProcess<Service>::acquire(); }
 
-// Who holds the service now. Never destroyed: groups may outlive the statics at exit.
-struct Current {
-  std::mutex mutex;
-  std::weak_ptr<Service> service;
-  uint64_t generation = 0;
-};
-
-Current& current() {
-  static Current* instance = new Current;
-  return *instance;
-}
-
-// A child forked while another thread held the lock must not wait for that thread, which it does not have.
-std::unique_lock<std::mutex> lock_current() {
-  // Handlers that prepare a fork run last registered first, and this lock is taken before the registry's: register
-  // later.
-  base::fork_generation();
-  [[maybe_unused]] static const int registered = ::pthread_atfork(
-      [] { current().mutex.lock(); }, [] { current().mutex.unlock(); }, [] { current().mutex.unlock(); });
-  return std::unique_lock(current().mutex);
-}
-
-}  // namespace
-
-Result<std::shared_ptr<Service>> Service::acquire() {
-  const std::unique_lock lock = lock_current();
-  Current& now = current();
-  if (now.generation == base::fork_generation()) {
-    if (std::shared_ptr<Service> service = now.service.lock()) return service;
-  }
+Result<std::shared_ptr<Service>> Service::make() {
   std::shared_ptr<Service> service(new Service, &Service::release);
   if (Status status = service->start(); !status.ok()) return status;
-  now.service = service;
-  now.generation = base::fork_generation();
   return service;
 }
 

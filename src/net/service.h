@@ -12,6 +12,7 @@
 
 #include "base/fd.h"
 #include "base/fork.h"
+#include "base/one_per_process.h"
 #include "regroup/status.h"
 
 namespace regroup::net {
@@ -49,8 +50,10 @@ class Service {
     uint32_t key = 0;
   };
 
+  friend class base::OnePerProcess<Service>;
   Service() = default;
   ~Service();
+  static Result<std::shared_ptr<Service>> make();
   static void release(Service* service);
   Status start();
   void run();

@@ -139,12 +139,14 @@ Result<base::Fd> connect_tcp(const std::string& host, uint16_t port, base::Time 
                                          std::to_string(tried) + " ms (last: " + refusal + ")");
 }
 
-void keep_alive(int fd) {
+void keep_alive(int fd, base::Duration silence) {
+  const auto most = std::chrono::hours(24);  // fits every option
+  const int64_t ms = std::chrono::ceil<std::chrono::milliseconds>(std::min<base::Duration>(silence, most)).count();
+  const auto seconds = [ms](int64_t part) { return static_cast<int>(std::clamp<int64_t>(ms / part / 1000, 1, 3600)); };
   set_option(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
-  set_option(fd, IPPROTO_TCP, TCP_KEEPIDLE, 2);
-  set_option(fd, IPPROTO_TCP, TCP_KEEPINTVL, 1);
-  set_option(fd, IPPROTO_TCP, TCP_KEEPCNT, 5);
-  set_option(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, 7000);
+  set_option(fd, IPPROTO_TCP, TCP_KEEPIDLE, seconds(2));
+  set_option(fd, IPPROTO_TCP, TCP_KEEPINTVL, seconds(4));
+  set_option(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, static_cast<int>(std::max<int64_t>(ms, 1)));  // also ends the asking
 }
 
 bool within_machine(int fd) {

@@ -35,9 +35,10 @@ int connect_outcome(int fd);
 // `timeout` tells the address, how long it was tried and the last refusal.
 Result<base::Fd> connect_tcp(const std::string& host, uint16_t port, base::Time deadline);
 
-// Makes a lost host show on an idle connection within seconds. For control connections only: bulk data to a busy peer
-// may rightly stand still for longer.
-void keep_alive(int fd);
+// Makes a host that has not answered for `silence` show as an error: at once where something was sent, and on an idle
+// connection within a second more, for the kernel asks once a second at most. For connections whose reader always reads
+// only: bulk data to a busy peer may rightly stand still for longer.
+void keep_alive(int fd, base::Duration silence);
 
 // Whether both ends of a TCP connection have one address: then its bytes never leave this machine's memory.
 bool within_machine(int fd);

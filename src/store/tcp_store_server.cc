@@ -25,6 +25,7 @@ namespace {
 using Client = TcpStoreEngine::Client;
 
 constexpr uint64_t kBell = 0, kListener = 1, kFirstClient = 2;
+constexpr auto kSilence = std::chrono::seconds(7);  // of a client's host: then its connection ends
 // A connection that has not spoken the protocol by then is dropped.
 constexpr auto kIntroductionPatience = std::chrono::seconds(10);
 constexpr int kReadsATurn = 16;  // of 64 KB; then the other clients have theirs
@@ -145,7 +146,7 @@ void Server::accept_all() {
     }
     const Client client = next_client_++;
     if (!net::epoll_watch(epoll_.get(), fd.get(), EPOLLIN, client).ok()) continue;
-    net::keep_alive(fd.get());
+    net::keep_alive(fd.get(), kSilence);
     clients_.emplace(client, std::move(fd));
     engine_.connect(client);
     newcomers_.emplace_back(base::deadline_after(kIntroductionPatience), client);

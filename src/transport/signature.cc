@@ -19,14 +19,16 @@ uint64_t fingerprint(const Signature& signature) {
 std::string to_string(const Signature& signature) {
   std::string text(name(signature.collective));
   if (signature.collective == Collective::barrier) return text;
-  if (signature.collective == Collective::batch) return text + " of " + std::to_string(signature.count) + " operations";
+  const char* atomic = signature.flags & Signature::kAtomic ? ", atomic" : "";
+  if (signature.collective == Collective::batch)
+    return text + " of " + std::to_string(signature.count) + " operations" + atomic;
   text += " of ";
   if (signature.count > 0) text += std::to_string(signature.count) + ' ';
   text += name(signature.type);
   if (reduces(signature.collective)) text += " by " + std::string(name(signature.op));
   if (has_root(signature.collective)) text += " with root " + std::to_string(signature.root);
   if (signature.flags & Signature::kReproducible) text += ", reproducible";
-  return text;
+  return text + atomic;
 }
 
 }  // namespace regroup::transport

@@ -21,7 +21,7 @@ struct Signature {
   uint64_t factor_bits = 0;   // premultiplied_sum: the factor's bits
   uint64_t options_hash = 0;  // algorithm asked for, members of a batch
 
-  static constexpr uint8_t kReproducible = 1, kCountsKnown = 2;
+  static constexpr uint8_t kReproducible = 1, kCountsKnown = 2, kAtomic = 4;
 
   friend bool operator==(const Signature&, const Signature&) = default;
 };

@@ -8,7 +8,9 @@
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <condition_variable>
@@ -70,9 +72,9 @@ struct Ear {
     };
   }
   Control::Closed closed() {
-    return [this](Rank peer, bool orderly) {
+    return [this](Rank peer, Ending ending) {
       const std::lock_guard lock(mutex);
-      ends[peer].push_back(orderly);
+      ends[peer].push_back(ending);
       changed.notify_all();
     };
   }
@@ -88,7 +90,7 @@ struct Ear {
   std::mutex mutex;
   std::condition_variable changed;
   std::vector<Frame> frames;
-  std::map<Rank, std::vector<bool>> ends;
+  std::map<Rank, std::vector<Ending>> ends;
 };
 
 ino_t inode(int fd) {
@@ -135,7 +137,7 @@ TEST_P(ControlOver, LeavingIsOrderlyAndFlushed) {
   zero.reset();
   ASSERT_TRUE(ears[1].wait_end(0));
   EXPECT_EQ(ears[1].frames.size(), 50u);
-  EXPECT_EQ(ears[1].ends[0], std::vector<bool>{true});
+  EXPECT_EQ(ears[1].ends[0], std::vector<Ending>{Ending::left});
   EXPECT_FALSE(one->send(0, ControlKind::ask, {}));
   one.reset();
   EXPECT_TRUE(ears[0].ends.empty());
@@ -148,7 +150,7 @@ TEST_P(ControlOver, AnEndWithoutLeaveIsNotOrderly) {
   zero->start(ear.handler(), ear.closed());
   b.reset();
   ASSERT_TRUE(ear.wait_end(1));
-  EXPECT_EQ(ear.ends[1], std::vector<bool>{false});
+  EXPECT_EQ(ear.ends[1], std::vector<Ending>{Ending::process_ended});
 }
 
 TEST_P(ControlOver, NonsenseEndsTheConnection) {
@@ -161,7 +163,7 @@ TEST_P(ControlOver, NonsenseEndsTheConnection) {
     zero->start(ear.handler(), ear.closed());
     ASSERT_EQ(::write(b.get(), nonsense.data(), nonsense.size()), static_cast<ssize_t>(nonsense.size()));
     ASSERT_TRUE(ear.wait_end(1));
-    EXPECT_EQ(ear.ends[1], std::vector<bool>{false});
+    EXPECT_EQ(ear.ends[1], std::vector<Ending>{Ending::unusable});
     EXPECT_TRUE(ear.frames.empty());
   }
 }
@@ -211,7 +213,7 @@ TEST(Control, DescriptorsStayWithTheirFrames) {
     sent.push_back(file.valid() ? inode(file.get()) : 0);
     ASSERT_TRUE(zero->send(1, ControlKind::descriptor, bytes(payload), file.get()));
   }
-  zero->start([](Rank, ControlKind, auto, base::Fd) {}, [](Rank, bool) {});
+  zero->start([](Rank, ControlKind, auto, base::Fd) {}, [](Rank, Ending) {});
   one->start(ear.handler(), ear.closed());
   ASSERT_TRUE(ear.wait_frames(150));
   for (int i = 0; i < 150; ++i) {
@@ -242,12 +244,12 @@ TEST(Control, MayBeDestroyedByItsOwnHandler) {
         zero.reset();
         gone = true;
       },
-      [](Rank, bool) {});
+      [](Rank, Ending) {});
   while (!gone) std::this_thread::sleep_for(1ms);
   Ear ear;
   one->start(ear.handler(), ear.closed());  // a service thread again
   ASSERT_TRUE(ear.wait_end(0));
-  EXPECT_EQ(ear.ends[0], std::vector<bool>{true});
+  EXPECT_EQ(ear.ends[0], std::vector<Ending>{Ending::left});
   EXPECT_EQ(calls, 1);
 }
 
@@ -257,7 +259,7 @@ TEST(Control, NoHandlerRunsAfterDestruction) {
     std::atomic<bool> destroyed{false}, stop{false};
     std::atomic<int> late{0}, calls{0};
     std::unique_ptr<Control> zero = control_over(0, std::move(a)), one = control_over(1, std::move(b));
-    const auto nothing = [](Rank, bool) {};
+    const auto nothing = [](Rank, Ending) {};
     one->start([](Rank, ControlKind, auto, base::Fd) {}, nothing);
     zero->start(
         [&](Rank, ControlKind, auto, base::Fd) {
@@ -304,7 +306,7 @@ TEST(Control, AForkedChildHidesNothingAndMakesItsOwn) {
   Ear ear;
   std::unique_ptr<Control> zero = control_over(0, std::move(a)), one = control_over(1, std::move(b));
   zero->start(ear.handler(), ear.closed());
-  one->start([](Rank, ControlKind, auto, base::Fd) {}, [](Rank, bool) {});
+  one->start([](Rank, ControlKind, auto, base::Fd) {}, [](Rank, Ending) {});
   int hold[2];
   ASSERT_EQ(::pipe2(hold, O_CLOEXEC), 0);
   const pid_t child = ::fork();
@@ -327,7 +329,7 @@ TEST(Control, AForkedChildHidesNothingAndMakesItsOwn) {
   ::close(hold[0]);
   one.reset();
   EXPECT_TRUE(ear.wait_end(1)) << "the child keeps the connection open";
-  EXPECT_EQ(ear.ends[1], std::vector<bool>{true});
+  EXPECT_EQ(ear.ends[1], std::vector<Ending>{Ending::left});
   ::close(hold[1]);
   int status = 0;
   ASSERT_EQ(::waitpid(child, &status, 0), child);
@@ -348,7 +350,7 @@ TEST(Control, TheProcessAtTheOtherEnd) {
     ::alarm(20);
     auto mesh = connect_mesh(listeners[1], 1, peers, options).value_or_throw();
     std::unique_ptr<Control> one = make_control(1, std::move(mesh[0]));
-    one->start([](Rank, ControlKind, auto, base::Fd) {}, [](Rank, bool) {});
+    one->start([](Rank, ControlKind, auto, base::Fd) {}, [](Rank, Ending) {});
     for (;;) ::pause();
   }
   auto mesh = connect_mesh(listeners[0], 0, peers, options).value_or_throw();
@@ -358,8 +360,84 @@ TEST(Control, TheProcessAtTheOtherEnd) {
   zero->start(ear.handler(), ear.closed());
   ::kill(child, SIGKILL);
   EXPECT_TRUE(ear.wait_end(1));
-  EXPECT_EQ(ear.ends[1], std::vector<bool>{false});
+  EXPECT_EQ(ear.ends[1], std::vector<Ending>{Ending::process_ended});
   ::waitpid(child, nullptr, 0);
+}
+
+// A child that was forked behind the library's back holds the victim's connection open, so no hang-up comes.
+TEST(Control, AProcessEndsThoughItsChildHoldsItsSocket) {
+  if (!kForkWithThreads) GTEST_SKIP() << "this sanitizer follows no threads into a forked child";
+  std::vector<Listener> listeners;
+  std::vector<MeshPeer> peers;
+  for (int i = 0; i < 2; ++i) {
+    listeners.push_back(Listener::open("127.0.0.1", true).value_or_throw());
+    peers.push_back({"127.0.0.1:" + std::to_string(listeners[i].port()), listeners[i].unix_name(), true});
+  }
+  const MeshOptions options{7, {LaneKind::local_unix}, base::deadline_after(10s)};
+  int told[2];
+  ASSERT_EQ(::pipe2(told, O_CLOEXEC), 0);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ::alarm(60);
+    auto mesh = connect_mesh(listeners[1], 1, peers, options).value_or_throw();
+    std::unique_ptr<Control> one = make_control(1, std::move(mesh[0]));
+    const pid_t held = static_cast<pid_t>(::syscall(SYS_clone, SIGCHLD, nullptr, nullptr, nullptr, nullptr));
+    if (held == 0) {
+      ::alarm(60);
+      for (;;) ::pause();
+    }
+    [[maybe_unused]] const ssize_t written = ::write(told[1], &held, sizeof held);
+    one->start([](Rank, ControlKind, auto, base::Fd) {}, [](Rank, Ending) {});
+    one->send(0, ControlKind::notice, bytes("last words"));
+    for (;;) ::pause();
+  }
+  auto mesh = connect_mesh(listeners[0], 0, peers, options).value_or_throw();
+  std::unique_ptr<Control> zero = make_control(0, std::move(mesh[0]));
+  Ear ear;
+  zero->start(ear.handler(), ear.closed());
+  pid_t held = 0;
+  ASSERT_EQ(::read(told[0], &held, sizeof held), static_cast<ssize_t>(sizeof held));
+  EXPECT_TRUE(ear.wait_frames(1));
+  ::kill(child, SIGKILL);
+  EXPECT_TRUE(ear.wait_end(1));
+  EXPECT_EQ(ear.ends[1], std::vector<Ending>{Ending::process_ended});
+  EXPECT_EQ(::kill(held, 0), 0) << "the child that holds the socket lives";
+  ::kill(held, SIGKILL);
+  ::waitpid(child, nullptr, 0);
+  ::close(told[0]);
+  ::close(told[1]);
+}
+
+// The news of a death does not overtake what the dead had sent before.
+TEST(Control, WhatWasSentBeforeADeathIsHeardFirst) {
+  if (!kForkWithThreads) GTEST_SKIP() << "this sanitizer follows no threads into a forked child";
+  for (const bool leaves : {false, true}) {
+    std::vector<Listener> listeners;
+    std::vector<MeshPeer> peers;
+    for (int i = 0; i < 2; ++i) {
+      listeners.push_back(Listener::open("127.0.0.1", true).value_or_throw());
+      peers.push_back({"127.0.0.1:" + std::to_string(listeners[i].port()), listeners[i].unix_name(), true});
+    }
+    const MeshOptions options{7, {LaneKind::local_unix}, base::deadline_after(10s)};
+    const pid_t child = ::fork();
+    if (child == 0) {
+      ::alarm(60);
+      auto mesh = connect_mesh(listeners[1], 1, peers, options).value_or_throw();
+      std::unique_ptr<Control> one = make_control(1, std::move(mesh[0]));
+      one->start([](Rank, ControlKind, auto, base::Fd) {}, [](Rank, Ending) {});
+      for (int i = 0; i < 20; ++i) one->send(0, ControlKind::notice, bytes(std::string(4000, 'n')));
+      if (leaves) one.reset();
+      ::_exit(0);
+    }
+    auto mesh = connect_mesh(listeners[0], 0, peers, options).value_or_throw();
+    std::unique_ptr<Control> zero = make_control(0, std::move(mesh[0]));
+    Ear ear;
+    zero->start(ear.handler(), ear.closed());
+    EXPECT_TRUE(ear.wait_end(1));
+    EXPECT_EQ(ear.frames.size(), 20u);
+    EXPECT_EQ(ear.ends[1], std::vector<Ending>{leaves ? Ending::left : Ending::process_ended});
+    ::waitpid(child, nullptr, 0);
+  }
 }
 
 }  // namespace

@@ -15,6 +15,7 @@
 #include <thread>
 
 #include "regroup/regroup.h"
+#include "unit/forked_ranks.h"
 
 namespace regroup {
 namespace {
@@ -22,36 +23,11 @@ namespace {
 using namespace std::chrono_literals;
 using Clock = std::chrono::steady_clock;
 
-#if defined(__SANITIZE_THREAD__)
-constexpr bool kForks = false;  // it follows no threads into a forked child
-#else
-constexpr bool kForks = true;
-#endif
 #if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
 constexpr int kRounds = 20;
 #else
 constexpr int kRounds = 200;
 #endif
-
-struct Wire {
-  const char* name;
-  const char* transport;
-  bool mixed = false;
-  bool reads = true;
-};
-constexpr Wire kWires[] = {
-    {"shm", "shm"}, {"shm without reads", "shm", false, false}, {"tcp", "tcp"}, {"mixed", "auto", true}};
-
-JoinOptions options_for(const Wire& wire, Rank rank, Rank size, std::chrono::nanoseconds timeout) {
-  JoinOptions options;
-  options.rank = rank;
-  options.size = size;
-  options.timeout = timeout;
-  options.transport = wire.transport;
-  options.cross_process_reads = wire.reads;
-  if (wire.mixed) options.host_label = rank < (size + 1) / 2 ? "a" : "b";
-  return options;
-}
 
 Status expect(bool holds, const std::string& what) { return holds ? Status() : Status(StatusCode::internal, what); }
 
@@ -82,37 +58,6 @@ void on_wire(const Wire& wire, Rank size, const std::function<Status(ProcessGrou
 void on_every_wire(Rank size, const std::function<Status(ProcessGroup&)>& body,
                    std::chrono::nanoseconds timeout = 20s) {
   for (const Wire& wire : kWires) on_wire(wire, size, body, timeout);
-}
-
-// Ranks as processes; how each ended, as waitpid tells it. Those that hang are ended after `limit`, by SIGALRM.
-std::vector<int> forked(Rank size, const Wire& wire, const std::function<int(ProcessGroup&)>& body,
-                        unsigned limit = 20) {
-  char name[] = "/tmp/regroup-faults-XXXXXX";
-  if (mkdtemp(name) == nullptr) return {};
-  const std::string directory = name;
-  std::fflush(nullptr);
-  std::vector<pid_t> children;
-  for (Rank rank = 0; rank < size; ++rank) {
-    children.push_back(fork());
-    if (children.back() != 0) continue;
-    std::signal(SIGALRM, SIG_DFL);
-    alarm(limit);
-    JoinOptions options = options_for(wire, rank, size, std::chrono::seconds(limit));
-    options.store_url = "file://" + directory + "/store";
-    int code = 100;
-    {
-      auto group = join(options);
-      if (group.ok()) code = body(*group);
-      if (!group.ok()) std::fprintf(stderr, "rank %u: %s\n", rank, group.status().to_string().c_str());
-    }
-    std::fflush(nullptr);
-    _exit(code);
-  }
-  std::vector<int> ends(size, -1);
-  for (Rank rank = 0; rank < size; ++rank) waitpid(children[rank], &ends[rank], 0);
-  unlink((directory + "/store").c_str());
-  rmdir(directory.c_str());
-  return ends;
 }
 
 // A vector with words on both sides that nobody may touch.

@@ -70,7 +70,7 @@ Status NativeBackend::activate(Job& job) {
   if (some_left_.load(std::memory_order_acquire)) alarm_.store(true, std::memory_order_release);
   job.signature_ = begun_signature_ = signature_of(request);
   if (!all_local_) {
-    attendance_.began(job.sequence_, job.signature_);
+    attendance_.began(job.sequence_, job.signature_, base::recent_tick());
     if (Status status = known_to_fail(job.sequence_); !status.ok()) return status;
   }
   if (!eager(request)) return begin_planned(job);
@@ -97,7 +97,7 @@ Status NativeBackend::known_to_fail(uint64_t sequence) {
   Status status(StatusCode::mismatch,
                 "rank " + std::to_string(facts_.rank) + " learnt only after it had returned from operation " +
                     std::to_string(late.sequence()) + " that " + late.message(),
-                late.ranks(), 1, sequence);
+                late.ranks(), facts_.epoch, sequence);
   tell_status(status, sequence);
   return status;
 }
@@ -251,8 +251,8 @@ Status NativeBackend::begin_planned(Job& job) {
   plan_ = *plan;
   if (!bind_memory(job, *plan_)) {
     // The others are waiting for this rank by now: it has to tell them.
-    Status status(StatusCode::io_error, "no memory for the scratch of " + to_string(job.signature_), {facts_.rank}, 1,
-                  job.sequence_);
+    Status status(StatusCode::io_error, "no memory for the scratch of " + to_string(job.signature_), {facts_.rank},
+                  facts_.epoch, job.sequence_);
     break_group(status, true);
     return status;
   }
@@ -332,7 +332,7 @@ bool NativeBackend::advance_running(Job& job) {
       break_group(
           Status(StatusCode::peer_lost,
                  "rank " + std::to_string(execution_.lost_rank()) + " was lost: its memory can no longer be read",
-                 {execution_.lost_rank()}, 1, job.sequence_),
+                 {execution_.lost_rank()}, facts_.epoch, job.sequence_),
           true);
       return true;
     case executor::Execution::Outcome::withdrawn:
@@ -387,7 +387,7 @@ bool NativeBackend::settle_conflict(Job& job) {
     }
   }
   Status status(StatusCode::mismatch, describe_conflict(job, conflict.second_known, conflict.second_signature),
-                conflict.differ, 1, job.sequence_);
+                conflict.differ, facts_.epoch, job.sequence_);
   if (!all_local_) tell_status(status, job.sequence_);
   end_collective(job, std::move(status));
   return true;

@@ -19,7 +19,7 @@ std::string Contact::to_text() const {
   std::ostringstream text;
   text << "regroup " << version << ' ' << host << ' ' << machine << ' ' << wires << ' ' << selection << ' ' << pid
        << ' ' << process << ' ' << segment << ' ' << bell << ' ' << probe << ' ' << probe_word << ' ' << nonce << ' '
-       << tcp << ' ' << (unix_name.empty() ? "-" : unix_name);
+       << epoch << ' ' << tcp << ' ' << (unix_name.empty() ? "-" : unix_name);
   return text.str();
 }
 
@@ -28,7 +28,7 @@ bool Contact::parse(const std::string& text, Contact* contact) {
   std::string magic;
   in >> magic >> contact->version >> contact->host >> contact->machine >> contact->wires >> contact->selection >>
       contact->pid >> contact->process >> contact->segment >> contact->bell >> contact->probe >> contact->probe_word >>
-      contact->nonce >> contact->tcp >> contact->unix_name;
+      contact->nonce >> contact->epoch >> contact->tcp >> contact->unix_name;
   if (contact->unix_name == "-") contact->unix_name.clear();
   return !in.fail() && magic == "regroup";
 }

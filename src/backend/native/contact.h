@@ -9,7 +9,7 @@
 namespace regroup::backend::native {
 
 // Changes when what ranks publish to each other changes.
-inline constexpr int kWireVersion = 2;
+inline constexpr int kWireVersion = 3;
 
 struct Contact {
   int version = kWireVersion;
@@ -24,6 +24,7 @@ struct Contact {
   uint64_t probe = 0;       // an address of this process
   uint64_t probe_word = 0;  // what is there
   uint64_t nonce = 0;
+  uint64_t epoch = 0;  // of the life before; 0: none
   std::string tcp;
   std::string unix_name;
 

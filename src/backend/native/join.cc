@@ -84,6 +84,7 @@ class NativeBackend::Joining {
     backend_->probe_word_ = mine_.probe_word = random_word();
     mine_.probe = reinterpret_cast<uint64_t>(&backend_->probe_word_);
     mine_.nonce = random_word();
+    mine_.epoch = options_.previous_epoch;
     mine_.host = host_identity(options_.host_label);
     mine_.machine = host_identity("");
     mine_.wires = static_cast<int>(options_.wires);
@@ -123,6 +124,7 @@ class NativeBackend::Joining {
       backend_->shm_ = std::move(made).value();
       mine_.segment = backend_->shm_->control().id();
     }
+    backend_->facts_.epoch = mine_.epoch + 1;
     if (alone()) {
       contacts_ = {mine_};
       return Status();
@@ -151,6 +153,7 @@ class NativeBackend::Joining {
       if (contact.wires != mine_.wires) {
         return Status(StatusCode::invalid_argument, who + " asked for another transport than this rank", {rank});
       }
+      backend_->facts_.epoch = std::max(backend_->facts_.epoch, contact.epoch + 1);
       contacts_.push_back(contact);
       all += text;
     }
@@ -187,10 +190,11 @@ class NativeBackend::Joining {
     mesh.lanes = {net::LaneKind::local_unix};
     if (!all_share) mesh.lanes.push_back(net::LaneKind::tcp);
     mesh.deadline = deadline_;
+    mesh.interrupted = options_.interrupted;
     auto lanes = net::connect_mesh(*listener_, options_.rank, peers, mesh);
     if (!lanes.ok()) return lanes.status();
     if (!all_share) streams_ = std::move((*lanes)[1]);
-    backend_->control_ = net::make_control(options_.rank, std::move((*lanes)[0]));
+    backend_->control_ = net::make_control(options_.rank, std::move((*lanes)[0]), options_.liveness);
     return Status();
   }
 
@@ -235,9 +239,9 @@ class NativeBackend::Joining {
           if (kind == net::ControlKind::descriptor && inbox->keep(from, payload, &descriptor)) return;
           backend->heard(from, kind, payload, std::move(descriptor));
         },
-        [backend, inbox = inbox_](Rank peer, bool orderly) {
+        [backend, inbox = inbox_](Rank peer, net::Ending ending) {
           inbox->lost(peer);
-          backend->closed(peer, orderly);
+          backend->closed(peer, ending);
         });
     return Status();
   }
@@ -317,7 +321,7 @@ class NativeBackend::Joining {
       tcp.rank = options_.rank;
       tcp.size = options_.size;
       tcp.token = token_;
-      tcp.epoch = 1;
+      tcp.epoch = static_cast<uint32_t>(backend.facts_.epoch);
       tcp.waker = &backend.waker_;
       tcp.streams = std::move(streams_);
       NativeBackend* raw = &backend;

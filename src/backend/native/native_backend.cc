@@ -6,6 +6,7 @@
 
 #include <cstring>
 
+#include "backend/native/assembly.h"
 #include "base/thread.h"
 
 namespace regroup::backend::native {
@@ -23,10 +24,12 @@ NativeBackend::NativeBackend(const NativeOptions& options)
       attendance_(options.size),
       plans_(GroupFacts()),
       stream_ended_(options.size),
-      left_(options.size) {
+      left_(options.size),
+      moved_on_(options.size) {
   facts_.rank = options.rank;
   facts_.size = options.size;
   facts_.tuning = options.tuning;
+  assembly_ = std::make_unique<Assembly>(facts_);
 }
 
 // The last holder has let go.
@@ -47,19 +50,27 @@ Status NativeBackend::inherited_status() {
 }
 
 NativeBackend::~NativeBackend() {
-  Status left_early;
   {
     std::unique_lock lock(mutex_);
     const base::Time until = base::deadline_after(kLinger);
     while (outstanding_ > 0 && broken_.ok() && base::Clock::now() < until) changed_.wait_until(lock, until);
+  }
+  end(Status(StatusCode::aborted, "rank " + std::to_string(facts_.rank) + " left the group while operations ran",
+             {facts_.rank}, facts_.epoch, finished_.load(std::memory_order_relaxed) + 1),
+      false);
+}
+
+void NativeBackend::end(const Status& why, bool moves_on) {
+  if (inherited()) return;
+  Status left_early;
+  {
+    std::unique_lock lock(mutex_);
+    if (closed_) return;
     closing_ = true;
-    const uint64_t finished = finished_.load(std::memory_order_relaxed);
-    if (outstanding_ > 0 && broken_.ok()) {
-      broken_ = Status(StatusCode::aborted,
-                       "rank " + std::to_string(facts_.rank) + " left the group while operations were running",
-                       {facts_.rank}, 1, finished + 1);
+    if (broken_.ok()) {
+      broken_ = why;
       // The others may wait for this rank in a collective that it had begun.
-      if (issued_ > finished) left_early = broken_;
+      if (issued_ > finished_.load(std::memory_order_relaxed)) left_early = broken_;
     }
     alarm_.store(true, std::memory_order_release);
     changed_.notify_all();
@@ -67,18 +78,34 @@ NativeBackend::~NativeBackend() {
   if (!left_early.ok() && control_ != nullptr) tell_status(left_early, left_early.sequence());
   waker_.ring();
   if (progress_.joinable()) progress_.join();
+  {
+    // Whoever drives sees the alarm and ends; what waits has nobody to drive it.
+    std::unique_lock lock(mutex_);
+    const base::Time until = base::deadline_after(kLinger);
+    while (driving_ && !closed_ && base::Clock::now() < until) changed_.wait_until(lock, until);
+    // A thread that drives and does not come back, in somebody's callback: the destructor, which nobody overtakes,
+    // tidies up.
+    if (driving_) return;
+    driving_ = closed_ = true;
+  }
   if (!idle() || has_incoming_.load()) {
     adopt();
     fail_all(broken_);
   }
   if (freed_ticket_ != 0) transport::shm::SegmentRegister::of_process().unsubscribe(freed_ticket_);
+  freed_ticket_ = 0;
   if (control_ != nullptr) {
     // How far this rank came: what it has begun, the others can still finish without it.
     tell_progress();
-    // Handlers may be answering a peer just now: they end before the pointer they use goes.
-    control_->stop();
-    control_.reset();
+    dismiss_assembly();
+    if (moves_on) tell(net::ControlKind::moved_on, {});
+    control_->leave();
   }
+  transport_ = nullptr;
+  mixed_ = nullptr;
+  tcp_ = nullptr;
+  shm_ = nullptr;
+  plans_ = PlanCache(facts_);
 }
 
 Status NativeBackend::refusal_locked() {
@@ -256,7 +283,7 @@ void NativeBackend::progress_loop() {
 void NativeBackend::abort(const std::string& reason) {
   if (inherited()) return;
   break_group(Status(StatusCode::aborted, "rank " + std::to_string(facts_.rank) + " aborted the group: " + reason,
-                     {facts_.rank}, 1, finished_.load() + 1),
+                     {facts_.rank}, facts_.epoch, finished_.load() + 1),
               true);
 }
 

@@ -7,7 +7,8 @@
 // heard (under `mutex_`, or in Attendance), raises `alarm_` and rings.
 //
 // Files: native_backend (calls in), driver (the loop), collectives and pairwise (what it drives), watch (what goes
-// wrong), plans (requests to programs), join (how members meet).
+// wrong), plans (requests to programs), join (how members meet), rebirth (what they agree on, and how
+// survivors meet anew).
 #pragma once
 
 #include <atomic>
@@ -30,6 +31,7 @@
 #include "executor/eager.h"
 #include "executor/execution.h"
 #include "membership/attendance.h"
+#include "membership/council.h"
 #include "net/control.h"
 #include "net/waker.h"
 #include "transport/mixed/mixed_transport.h"
@@ -45,12 +47,16 @@ struct NativeOptions {
   Rank size = 1;
   std::chrono::nanoseconds timeout = std::chrono::minutes(5);  // for joining
   Wires wires = Wires::automatic;
-  std::string interface;   // whose address others shall use; empty: the one that leads to `towards`
-  std::string towards;     // a host all members reach (the store's); may be empty
+  std::string interface;        // whose address others shall use; empty: the one that leads to `towards`
+  std::string towards;          // a host all members reach (the store's); may be empty
+  uint64_t previous_epoch = 0;  // of this member's life before; the next is above that of every member
+  // Asked now and then while joining: a failure ends the attempt with it. May be empty.
+  std::function<Status()> interrupted;
   std::string host_label;  // ranks with different labels count as being on different hosts
   bool cross_process_reads = true;
-  unsigned threads = 0;                              // of a rank, at most executor::kMostThreads; 0: as its cores allow
-  std::shared_ptr<const algorithms::Tuning> tuning;  // rows before the built-in table's; nullptr: none
+  unsigned threads = 0;  // of a rank, at most executor::kMostThreads; 0: as its cores allow
+  std::chrono::nanoseconds liveness = net::kLiveness;  // after which a host that does not answer is lost
+  std::shared_ptr<const algorithms::Tuning> tuning;    // rows before the built-in table's; nullptr: none
 };
 
 class NativeBackend final : public Backend {
@@ -61,12 +67,18 @@ class NativeBackend final : public Backend {
   std::string description() const override { return description_; }
   Rank rank() const override { return facts_.rank; }
   Rank size() const override { return facts_.size; }
+  uint64_t epoch() const override { return facts_.epoch; }
   Status check(const Request& request) const override { return check_algorithm(request, facts_); }
   Status run(const Request& request) override;
   std::shared_ptr<Pending> start(Request request) override;
   void abort(const std::string& reason) override;
   Status last_failure() const override;
   Result<std::shared_ptr<Backend>> subgroup(const std::vector<Rank>& ranks, std::chrono::nanoseconds timeout) override;
+  Result<Agreed> agree(uint64_t value, std::chrono::nanoseconds timeout) override;
+  Result<Agreed> agree_outcome(bool ended_well, std::chrono::nanoseconds timeout) override;
+  Result<Reborn> shrink(Quorum quorum, std::chrono::nanoseconds timeout) override;
+  Status leave(std::chrono::nanoseconds timeout) override;
+  void close(const Status& why) override { end(why, true); }
 
  private:
   friend class Job;
@@ -80,6 +92,7 @@ class NativeBackend final : public Backend {
   // the parent's alone.
   bool inherited() const { return generation_ != base::fork_generation(); }
   static Status inherited_status();
+  void end(const Status& why, bool moves_on);
 
   // --- calls in (native_backend.cc)
   Status refusal_locked();
@@ -125,9 +138,23 @@ class NativeBackend final : public Backend {
   bool match_self();
   uint64_t& pair_sequence(Rank peer, uint32_t tag, bool sends);
 
+  // --- agreement, and the next life (rebirth.cc)
+  struct Assembly;
+  Result<membership::Decision> decide(membership::Contribution mine, Quorum quorum, membership::RankSet suspects,
+                                      base::Time deadline, base::Time patience);
+  void send_agreement_locked();
+  void dismiss_assembly();
+  void heard_agreement(Rank from, std::span<const std::byte> payload);
+  void heard_rejoin(Rank from, std::span<const std::byte> payload);
+  void council_failed(Rank member, membership::Agreement::Failure how);
+  membership::RankSet suspects() const;
+  Status stale() const;
+  Result<std::shared_ptr<Backend>> meet_survivors(const std::vector<Rank>& survivors, uint64_t previous_epoch,
+                                                  base::Time deadline);
+
   // --- what goes wrong (watch.cc)
   void heard(Rank from, net::ControlKind kind, std::span<const std::byte> payload, base::Fd descriptor);
-  void closed(Rank peer, bool orderly);
+  void closed(Rank peer, net::Ending ending);
   void stream_lost(Rank peer, const Status& status);
   bool note_mismatch(uint64_t sequence, const Status& status);
   void late_conflict(Rank peer, uint64_t sequence);
@@ -140,6 +167,8 @@ class NativeBackend final : public Backend {
   void finish_with_what_is_there();
   void fail_all(const Status& status);
   Status expired(Job& job);
+  bool state_of(Rank rank, base::Time recently, membership::State* state) const;
+  std::string whereabouts(Rank rank, const membership::State& state, bool answers) const;
   void ask_around(Job& job, base::Time now);
   bool has_left(Rank peer, uint64_t sequence) const;
   bool left_without_message(Rank peer);
@@ -192,6 +221,7 @@ class NativeBackend final : public Backend {
   std::atomic<uint64_t> finished_ = 0;        // sequence of the last collective that ended here
   bool driving_ = false;
   bool closing_ = false;
+  bool closed_ = false;
   uint64_t issued_ = 0;     // sequence of the last collective that was called
   size_t outstanding_ = 0;  // jobs not done
   Status broken_;
@@ -199,8 +229,10 @@ class NativeBackend final : public Backend {
   std::map<uint64_t, Status> notices_;         // operations that others found to fail, by sequence; few
   std::deque<uint64_t> mismatched_;            // operations that ended so here: the last few
   std::vector<std::optional<uint64_t>> left_;  // ranks that left in order, and the last operation they had begun
+  std::vector<bool> moved_on_;                 // ranks that live on in a next life
   std::thread progress_;
 
+  std::unique_ptr<Assembly> assembly_;
   std::unique_ptr<net::Control> control_;  // last: its handlers use everything above
 };
 

@@ -42,6 +42,7 @@ transport::Signature signature_of(const Request& request) {
       hash = base::mix(hash, point_to_point(member.collective) ? 1 : fingerprint(signature_of(member)));
     }
     signature.options_hash = hash;
+    signature.flags = request.atomic ? transport::Signature::kAtomic : 0;
     return signature;
   }
   if (reduces(request.collective)) {
@@ -49,7 +50,8 @@ transport::Signature signature_of(const Request& request) {
     signature.factor_bits =
         request.op.kind == ReduceOp::Kind::premultiplied_sum ? std::bit_cast<uint64_t>(request.op.factor) : 0;
   }
-  signature.flags = static_cast<uint8_t>((request.reproducible ? transport::Signature::kReproducible : 0) |
+  signature.flags = static_cast<uint8_t>((request.atomic ? transport::Signature::kAtomic : 0) |
+                                         (request.reproducible ? transport::Signature::kReproducible : 0) |
                                          (request.counts_known ? transport::Signature::kCountsKnown : 0));
   if (has_root(request.collective)) signature.root = request.root;
   switch (request.collective) {

@@ -22,6 +22,7 @@ namespace regroup::backend::native {
 
 // What a group's plans depend on besides the request; agreed by all ranks.
 struct GroupFacts {
+  uint64_t epoch = 1;
   Rank rank = 0;
   Rank size = 1;
   plan::Topology topology;

@@ -47,7 +47,7 @@ std::vector<std::byte> pack(const Status& status, uint64_t sequence) {
   return payload;
 }
 
-bool unpack(std::span<const std::byte> payload, Rank size, Status* status, uint64_t* sequence) {
+bool unpack(std::span<const std::byte> payload, Rank size, uint64_t epoch, Status* status, uint64_t* sequence) {
   uint8_t code = 0;
   uint32_t count = 0;
   if (!take(&payload, sequence) || !take(&payload, &code) || !take(&payload, &count) || count > 256) return false;
@@ -57,7 +57,7 @@ bool unpack(std::span<const std::byte> payload, Rank size, Status* status, uint6
     if (!take(&payload, &rank) || rank >= size) return false;
   }
   const std::string text(reinterpret_cast<const char*>(payload.data()), payload.size());
-  *status = Status(static_cast<StatusCode>(code), text, std::move(ranks), 1, *sequence);
+  *status = Status(static_cast<StatusCode>(code), text, std::move(ranks), epoch, *sequence);
   return true;
 }
 
@@ -65,6 +65,17 @@ std::string list(const std::vector<Rank>& ranks) {
   std::string text = ranks.size() == 1 ? "rank " : "ranks ";
   for (size_t i = 0; i < ranks.size(); ++i) text += (i > 0 ? ", " : "") + std::to_string(ranks[i]);
   return text;
+}
+
+std::string how(net::Ending ending) {
+  switch (ending) {
+    case net::Ending::process_ended:
+      return "its process has ended";
+    case net::Ending::host_silent:
+      return "its host does not answer";
+    default:
+      return "its control connection cannot be used";
+  }
 }
 
 std::string milliseconds(base::Duration duration) {
@@ -82,8 +93,11 @@ void NativeBackend::heard(Rank from, ControlKind kind, std::span<const std::byte
     }
     case ControlKind::state: {
       membership::State state;
-      if (!take(&payload, &state.sequence) || !take(&payload, &state.signature)) return;
-      attendance_.heard(from, state, base::Clock::now());
+      int64_t age = 0;  // nanoseconds: clocks of hosts do not compare
+      if (!take(&payload, &state.sequence) || !take(&payload, &state.signature) || !take(&payload, &age)) return;
+      const base::Time now = base::Clock::now();
+      state.began = now - base::Duration(std::clamp<int64_t>(age, 0, now.time_since_epoch().count()));
+      attendance_.heard(from, state, now);
       states_changed_.store(true, std::memory_order_release);
       waker_.ring();
       return;
@@ -91,7 +105,7 @@ void NativeBackend::heard(Rank from, ControlKind kind, std::span<const std::byte
     case ControlKind::notice: {
       Status status;
       uint64_t sequence = 0;
-      if (!unpack(payload, facts_.size, &status, &sequence)) return;
+      if (!unpack(payload, facts_.size, facts_.epoch, &status, &sequence)) return;
       if (breaks_group(status.code())) return break_group(status, false);
       note_mismatch(sequence, status);
       waker_.ring();
@@ -120,7 +134,17 @@ void NativeBackend::heard(Rank from, ControlKind kind, std::span<const std::byte
       if (take(&payload, &segment) && shm_ != nullptr) shm_->freed(from, segment);
       return;
     }
+    case ControlKind::agreement:
+      return heard_agreement(from, payload);
+    case ControlKind::rejoin:
+      return heard_rejoin(from, payload);
+    case ControlKind::moved_on: {
+      std::lock_guard lock(mutex_);
+      moved_on_[from] = true;
+      return;
+    }
     case ControlKind::leave:  // ends the connection: `closed` is called
+    case ControlKind::vital:  // the channel's own
       return;
   }
 }
@@ -149,17 +173,21 @@ void NativeBackend::late_conflict(Rank peer, uint64_t sequence) {
                       "ranks disagree on operation " + std::to_string(sequence) + ": rank " +
                           std::to_string(facts_.rank) + " called " + to_string(own.signature) + ", rank " +
                           std::to_string(peer) + " something else",
-                      {peer}, 1, sequence);
+                      {peer}, facts_.epoch, sequence);
   if (note_mismatch(sequence, status)) tell_status(status, sequence);
 }
 
-void NativeBackend::closed(Rank peer, bool orderly) {
-  if (!orderly) {
-    break_group(Status(StatusCode::peer_lost,
-                       "rank " + std::to_string(peer) +
-                           " was lost: its process has ended or its host is "
-                           "gone",
-                       {peer}, 1, finished_.load() + 1),
+void NativeBackend::closed(Rank peer, net::Ending ending) {
+  bool dead = ending == net::Ending::process_ended;
+  if (ending == net::Ending::left) {
+    // Who has moved on knows what was decided, and may be asked no more: but it lives.
+    std::lock_guard lock(mutex_);
+    dead = !moved_on_[peer];
+  }
+  council_failed(peer, dead ? membership::Agreement::Failure::dead : membership::Agreement::Failure::unreachable);
+  if (ending != net::Ending::left) {
+    break_group(Status(StatusCode::peer_lost, "rank " + std::to_string(peer) + " was lost: " + how(ending), {peer},
+                       facts_.epoch, finished_.load() + 1),
                 true);
     return;
   }
@@ -187,6 +215,7 @@ void NativeBackend::tell_state(Rank to, uint64_t sequence) {
   std::vector<std::byte> payload;
   put(&payload, state.sequence);
   put(&payload, state.signature);
+  put(&payload, static_cast<int64_t>((base::Clock::now() - state.began).count()));
   control_->send(to, ControlKind::state, payload);
 }
 
@@ -194,6 +223,7 @@ void NativeBackend::tell_progress() {
   std::vector<std::byte> payload;
   put(&payload, begun_);
   put(&payload, begun_signature_);
+  put(&payload, int64_t{0});
   tell(ControlKind::state, payload);
 }
 
@@ -201,7 +231,9 @@ void NativeBackend::tell_progress() {
 void NativeBackend::break_group(const Status& status, bool tell_others) {
   {
     std::lock_guard lock(mutex_);
-    if (!broken_.ok()) return;
+    // But that the others have gone on without this member is the last word.
+    if (!broken_.ok() && (status.code() != StatusCode::stale_epoch || broken_.code() == StatusCode::stale_epoch))
+      return;
     broken_ = status;
     alarm_.store(true, std::memory_order_release);
     changed_.notify_all();
@@ -277,7 +309,7 @@ Status NativeBackend::left_status(Rank peer) const {
   return Status(StatusCode::peer_lost,
                 "rank " + std::to_string(peer) + " has left the group after operation " + std::to_string(last) +
                     "; this rank has come to operation " + std::to_string(begun_),
-                {peer}, 1, begun_);
+                {peer}, facts_.epoch, begun_);
 }
 
 void NativeBackend::fail_all(const Status& status) {
@@ -305,44 +337,58 @@ void NativeBackend::ask_around(Job& job, base::Time now) {
   }
 }
 
+// The state of a rank as far as it is known here; whether it is sure to be the latest.
+bool NativeBackend::state_of(Rank rank, base::Time recently, membership::State* state) const {
+  if (shm_ != nullptr && facts_.topology.same_host(rank, facts_.rank)) {
+    const auto entered = shm_->last_entered(rank);
+    *state = {entered.sequence, entered.signature, entered.began};
+    return true;
+  }
+  *state = attendance_.of(rank).value_or(membership::State());
+  return attendance_.answered_since(rank, recently);
+}
+
+// "; rank 1 last began operation 6, barrier, 803 ms ago"
+std::string NativeBackend::whereabouts(Rank rank, const membership::State& state, bool answers) const {
+  std::string text = "; rank " + std::to_string(rank);
+  if (!answers) text += " does not answer";
+  if (state.sequence == 0) return answers ? text + " has begun no collective operation" : text;
+  const base::Duration age = std::max(base::Clock::now() - state.began, base::Duration(0));
+  return text + (answers ? " last began operation " : " and had last begun operation ") +
+         std::to_string(state.sequence) + ", " + to_string(state.signature) + ", " + milliseconds(age) + " ago";
+}
+
 // The deadline of `job` has passed: who did not come?
 Status NativeBackend::expired(Job& job) {
   const Request& request = job.request();
   const std::string waited = " within " + milliseconds(request.timeout);
+  const base::Time recently =
+      job.deadline_ - std::max<base::Duration>(request.timeout / 2, std::chrono::milliseconds(50));
+  membership::State state;
   if (!job.collective()) {
     const bool any = request.collective == Collective::receive_any && !job.posted_;
     const Rank peer = job.posted_ ? job.message_.peer : request.root;
+    const bool answers = !any && peer != facts_.rank && state_of(peer, recently, &state);
     return Status(StatusCode::timeout,
                   std::string(name(request.collective)) + " with tag " + std::to_string(request.tag) + ": " +
-                      (any ? "no rank" : "rank " + std::to_string(peer)) + " did not take its part" + waited,
-                  any ? std::vector<Rank>() : std::vector<Rank>{peer}, 1);
+                      (any ? "no rank" : "rank " + std::to_string(peer)) + " did not take its part" + waited +
+                      (any || peer == facts_.rank ? "" : whereabouts(peer, state, answers)),
+                  any ? std::vector<Rank>() : std::vector<Rank>{peer}, facts_.epoch);
   }
   std::vector<Rank> late;
   std::string details;
   for (Rank rank = 0; rank < facts_.size; ++rank) {
     if (rank == facts_.rank) continue;
+    const bool answers = state_of(rank, recently, &state);
     const bool by_lines = shm_ != nullptr && facts_.topology.same_host(rank, facts_.rank);
-    if (by_lines) {
-      if (shm_->entered(rank) >= job.sequence_) continue;
-    } else {
-      const auto state = attendance_.of(rank);
-      const base::Time recently =
-          job.deadline_ - std::max<base::Duration>(request.timeout / 2, std::chrono::milliseconds(50));
-      const bool answers = attendance_.answered_since(rank, recently);
-      if (answers && state->sequence >= job.sequence_) continue;
-      if (answers && details.size() < 512) {
-        details += "; rank " + std::to_string(rank) + " last began operation " + std::to_string(state->sequence) +
-                   (state->sequence > 0 ? ", " + to_string(state->signature) : "");
-      } else if (!answers && details.size() < 512) {
-        details += "; rank " + std::to_string(rank) + " does not answer";
-      }
-    }
+    if (by_lines ? shm_->entered(rank) >= job.sequence_ : answers && state.sequence >= job.sequence_) continue;
+    if (details.size() < 512) details += whereabouts(rank, state, answers);
     late.push_back(rank);
   }
   const std::string what = to_string(signature_of(request)) + " (operation " + std::to_string(job.sequence_) + ")";
   if (!late.empty()) {
-    return Status(StatusCode::timeout, what + ": " + list(late) + " did not come" + waited + details, late, 1,
-                  job.sequence_);
+    return Status(StatusCode::timeout, what + ": " + list(late) + " did not come" + waited + details, late,
+                  facts_.epoch, job.sequence_);
   }
   if (job.phase_ == Phase::running) execution_.waiting_for(&late);
   std::sort(late.begin(), late.end());
@@ -350,7 +396,7 @@ Status NativeBackend::expired(Job& job) {
   return Status(
       StatusCode::timeout,
       what + ": all ranks came, but it did not end" + waited + (late.empty() ? "" : "; it waits for " + list(late)),
-      late, 1, job.sequence_);
+      late, facts_.epoch, job.sequence_);
 }
 
 std::string NativeBackend::describe_conflict(const Job& job, bool second_known,

@@ -65,7 +65,9 @@ struct alignas(64) LineDetail {
   Signature signature;
   uint64_t table_segment;  // 0: in the control segment
   uint64_t table_bytes;
+  std::atomic<int64_t> began;  // base::recent_tick, in nanoseconds: for those who wait in vain
 };
+static_assert(sizeof(LineDetail) == 64);
 
 // A table: TableHead, then 3 · members entries (plan::Space order), then list entries, then `gives` and `takes` if any.
 struct TableHead {

@@ -190,6 +190,26 @@ uint64_t ShmTransport::entered(Rank rank) const {
                   control->lines[1].sequence.load(std::memory_order_acquire));
 }
 
+ShmTransport::Entered ShmTransport::last_entered(Rank rank) const {
+  Entered last;
+  for (int tries = 0; tries < 4; ++tries) {  // it may be beginning others meanwhile
+    last.sequence = entered(rank);
+    if (last.sequence == 0) return last;
+    const LineDetail& detail = peers_[rank].control->details[last.sequence & 1];
+    last.signature = detail.signature;
+    last.began = base::Time(base::Duration(detail.began.load(std::memory_order_relaxed)));
+    base::load_fence();
+    if (entered(rank) == last.sequence) break;
+  }
+  return last;
+}
+
+void ShmTransport::tell_what(const Signature& signature, uint64_t parity) {
+  LineDetail& detail = own().details[parity];
+  detail.signature = signature;
+  detail.began.store(base::recent_tick().time_since_epoch().count(), std::memory_order_relaxed);
+}
+
 void ShmTransport::ring_sleepers() {
   base::full_fence();
   for (const Rank rank : local_) {
@@ -216,7 +236,7 @@ void ShmTransport::begin(const Opening& opening) {
   complete_ = false;
   const uint64_t parity = sequence_ & 1;
   const bool all_mapped = write_table(opening, parity);
-  own().details[parity].signature = opening.signature;
+  tell_what(opening.signature, parity);
   Line& line = own().lines[parity];
   line.fingerprint.store(fingerprint_, std::memory_order_relaxed);
   // Threads of one process read each other's ordinary memory as it is.
@@ -397,7 +417,7 @@ bool ShmTransport::begin_eager(uint64_t sequence, const Signature& signature, ui
       to += take;
     });
   }
-  own().details[parity].signature = signature;
+  tell_what(signature, parity);
   line.shown.store(shown, std::memory_order_relaxed);
   line.fingerprint.store(print, std::memory_order_relaxed);
   line.sequence.store(sequence, std::memory_order_release);

@@ -14,6 +14,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "base/clock.h"
 #include "base/fd.h"
 #include "net/waker.h"
 #include "transport/shm/layout.h"
@@ -62,6 +63,13 @@ class ShmTransport final : public Transport {
 
   // The highest sequence number that `peer` has begun. Any thread.
   uint64_t entered(Rank peer) const;
+  // What that was, and when, to some milliseconds; sequence 0: nothing yet. Any thread.
+  struct Entered {
+    uint64_t sequence = 0;
+    Signature signature;
+    base::Time began{};
+  };
+  Entered last_entered(Rank peer) const;
 
   std::string_view name() const override { return "shm"; }
   bool one_sided(Rank peer) const override { return options_.local[peer] && cross_process_reads_; }
@@ -146,6 +154,7 @@ class ShmTransport final : public Transport {
   };
 
   explicit ShmTransport(ShmOptions options) : options_(std::move(options)) {}
+  void tell_what(const Signature& signature, uint64_t parity);
   Control& own() const { return *reinterpret_cast<Control*>(control_segment_->data()); }
   void ring_sleepers();
   void await_readers() const;
