@@ -104,11 +104,11 @@ Status complete(JoinOptions* options) {
   warn_about_unknown_variables();
   if (Status status = read_duration("REGROUP_TIMEOUT", &options->timeout); !status.ok()) return status;
   if (Status status = read_duration("REGROUP_LIVENESS", &options->liveness); !status.ok()) return status;
+  if (Status status = read_threads(&options->threads); !status.ok()) return status;
   if (options->newcomer) {
     options->rank = 0;  // until it is invited
     options->size = 1;
   }
-  if (Status status = read_threads(&options->threads); !status.ok()) return status;
   if (Status status = read_number("rank", "REGROUP_RANK", "RANK", &options->rank); !status.ok()) return status;
   if (Status status = read_number("size", "REGROUP_SIZE", "WORLD_SIZE", &options->size); !status.ok()) return status;
   if (*options->size == 0)
@@ -212,8 +212,8 @@ Result<ProcessGroup> join(JoinOptions options) {
   native.towards = host_of(options.store_url);
   native.host_label = options.host_label;
   native.cross_process_reads = options.cross_process_reads;
-  if (options.liveness.has_value()) native.liveness = *options.liveness;
   native.threads = options.threads.value_or(0);
+  if (options.liveness.has_value()) native.liveness = *options.liveness;
   const std::string wires = options.transport.value_or("auto");
   if (wires == "shm") {
     native.wires = backend::native::Wires::shm;

@@ -9,7 +9,7 @@
 namespace regroup::backend::native {
 
 // Changes when what ranks publish to each other changes.
-inline constexpr int kWireVersion = 2;
+inline constexpr int kWireVersion = 3;
 
 struct Contact {
   int version = kWireVersion;

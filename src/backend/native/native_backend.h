@@ -54,9 +54,9 @@ struct NativeOptions {
   std::function<Status()> interrupted;
   std::string host_label;  // ranks with different labels count as being on different hosts
   bool cross_process_reads = true;
+  unsigned threads = 0;  // of a rank, at most executor::kMostThreads; 0: as its cores allow
   std::chrono::nanoseconds liveness = net::kLiveness;  // after which a host that does not answer is lost
-  unsigned threads = 0;                              // of a rank, at most executor::kMostThreads; 0: as its cores allow
-  std::shared_ptr<const algorithms::Tuning> tuning;  // rows before the built-in table's; nullptr: none
+  std::shared_ptr<const algorithms::Tuning> tuning;    // rows before the built-in table's; nullptr: none
 };
 
 class NativeBackend final : public Backend {
