@@ -162,7 +162,7 @@ class NativeBackend final : public Backend {
   uint64_t freed_ticket_ = 0;
 
   // --- the driver's
-  std::deque<Job*> collectives_;  // the first one is being run
+  JobQueue collectives_;  // the first one is being run
   std::vector<Job*> pairwise_;
   PlanCache plans_;
   executor::Execution execution_;
