@@ -162,7 +162,9 @@ std::byte* Contender::take(uint64_t bytes) {
   return memory;
 }
 
-void pin(Rank rank) {
+void pin(Rank rank) { pin_to_share(rank, CPU_SETSIZE); }
+
+void pin_to_share(Rank rank, Rank ranks) {
   cpu_set_t allowed;
   if (::sched_getaffinity(0, sizeof allowed, &allowed) != 0) return;
   std::vector<int> cores;
@@ -170,10 +172,11 @@ void pin(Rank rank) {
     if (CPU_ISSET(core, &allowed)) cores.push_back(core);
   }
   if (cores.empty()) return;
-  cpu_set_t one;
-  CPU_ZERO(&one);
-  CPU_SET(cores[rank % cores.size()], &one);
-  ::sched_setaffinity(0, sizeof one, &one);
+  cpu_set_t mine;
+  CPU_ZERO(&mine);
+  const size_t share = std::max<size_t>(1, cores.size() / ranks);
+  for (size_t i = 0; i < share; ++i) CPU_SET(cores[(rank * share + i) % cores.size()], &mine);
+  ::sched_setaffinity(0, sizeof mine, &mine);
 }
 
 int contend(Contender& contender, Board& board, uint32_t side, Rank rank) {

@@ -163,7 +163,7 @@ std::shared_ptr<Pending> NativeBackend::start(Request request) {
     return job;
   };
   if (inherited()) return refuse(inherited_status());
-  std::lock_guard lock(mutex_);
+  std::unique_lock lock(mutex_);
   if (Status refused = refusal_locked(); !refused.ok()) return refuse(std::move(refused));
   job->self_ = job;
   bool pairs = false;
@@ -176,7 +176,10 @@ std::shared_ptr<Pending> NativeBackend::start(Request request) {
     enqueue_locked(*job);
   }
   ensure_progress_thread_locked();
-  if (driving_) waker_.ring();
+  const bool driven = driving_;
+  // Who is woken takes the lock first of all.
+  lock.unlock();
+  if (driven) waker_.ring();
   changed_.notify_all();
   return job;
 }
