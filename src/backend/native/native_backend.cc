@@ -50,6 +50,7 @@ NativeBackend::~NativeBackend() {
   Status left_early;
   {
     std::unique_lock lock(mutex_);
+    leaving_ = true;
     const base::Time until = base::deadline_after(kLinger);
     while (outstanding_ > 0 && broken_.ok() && base::Clock::now() < until) changed_.wait_until(lock, until);
     closing_ = true;
@@ -175,6 +176,16 @@ std::shared_ptr<Pending> NativeBackend::start(Request request) {
   } else {
     enqueue_locked(*job);
   }
+  if (all_local_ && !driving_ && outstanding_ == 1 && !pairs && eager(job->request())) {
+    // Of few bytes: shown to the others at once, not when a thread has been woken; and if they are here, it is over.
+    driving_ = true;
+    lock.unlock();
+    adopt();
+    (void)turn();
+    lock.lock();
+    driving_ = false;
+    if (outstanding_ == 0) return job;
+  }
   ensure_progress_thread_locked();
   const bool driven = driving_;
   // Who is woken takes the lock first of all.
@@ -227,7 +238,8 @@ void NativeBackend::finish(Job& job, Status status) {
     }
     status = job.status_;
     job.done_.store(true, std::memory_order_release);
-    if (waiters_.load(std::memory_order_relaxed) > 0 || closing_ || outstanding_ == 0) changed_.notify_all();
+    // Not for the progress thread's sake: there is nothing for it to do.
+    if (waiters_.load(std::memory_order_relaxed) > 0 || leaving_) changed_.notify_all();
     // From here on a job on its caller's stack may be gone.
   }
   for (auto& callback : callbacks) callback(status);

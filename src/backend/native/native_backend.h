@@ -189,6 +189,7 @@ class NativeBackend final : public Backend {
   std::atomic<uint32_t> waiters_ = 0;         // threads that want to drive
   std::atomic<uint64_t> finished_ = 0;        // sequence of the last collective that ended here
   bool driving_ = false;
+  bool leaving_ = false;  // the last holder waits for what is outstanding
   bool closing_ = false;
   uint64_t issued_ = 0;     // sequence of the last collective that was called
   size_t outstanding_ = 0;  // jobs not done
