@@ -162,18 +162,31 @@ std::byte* Contender::take(uint64_t bytes) {
   return memory;
 }
 
-void pin(Rank rank, unsigned width) {
+namespace {
+
+std::vector<int> usable_cores() {
   cpu_set_t allowed;
-  if (::sched_getaffinity(0, sizeof allowed, &allowed) != 0) return;
   std::vector<int> cores;
+  if (::sched_getaffinity(0, sizeof allowed, &allowed) != 0) return cores;
   for (int core = 0; core < CPU_SETSIZE; ++core) {
     if (CPU_ISSET(core, &allowed)) cores.push_back(core);
   }
+  return cores;
+}
+
+}  // namespace
+
+void pin(Rank rank, unsigned width) {
+  const std::vector<int> cores = usable_cores();
   if (cores.empty()) return;
   cpu_set_t own;
   CPU_ZERO(&own);
   for (size_t i = 0; i < width; ++i) CPU_SET(cores[(size_t{rank} * width + i) % cores.size()], &own);
   ::sched_setaffinity(0, sizeof own, &own);
+}
+
+void pin_to_share(Rank rank, Rank ranks) {
+  pin(rank, std::max(1u, static_cast<unsigned>(usable_cores().size()) / ranks));
 }
 
 int contend(Contender& contender, Board& board, uint32_t side, Rank rank) {

@@ -55,6 +55,8 @@ class Contender {
 
 // One core for each rank in turn, of those that this process may use; `width` cores where ranks have so many threads.
 void pin(Rank rank, unsigned width = 1);
+// All of those cores, shared out among the ranks; one in turn where there are not enough.
+void pin_to_share(Rank rank, Rank ranks);
 
 // A rank's whole part in a contest: until the organiser ends it or goes away. The exit status for the process.
 int contend(Contender& contender, Board& board, uint32_t side, Rank rank);

@@ -47,6 +47,8 @@ void Execution::start(const Program& program, std::span<const Binding> bindings,
   sequence_ = sequence;
   fingerprint_ = fingerprint;
   waits_ = program.waits();
+  // Which of these fills up depends on who comes first: none may have to grow later.
+  for (auto* steps : {&ready_, &urgent_, &active_, &awaits_}) steps->reserve(waits_.size());
   ready_ = program.first();
   next_ready_ = 0;
   active_.clear();

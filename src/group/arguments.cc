@@ -136,6 +136,8 @@ class Checker {
       return wrong(operation_, std::string("the list of ") + side->what + "s has " + number(argument.list().size()) +
                                    " entries; it takes one a rank, " + number(context_.size));
     }
+    side->segments.reserve(context_.size);
+    side->counts.reserve(context_.size);
     bool first = true;
     for (const auto& buffer : argument.list()) {
       if (Status status = check_buffer(*side, buffer); !status.ok()) return status;
@@ -252,6 +254,8 @@ class Checker {
       return apart ? Status() : share_memory();
     }
     std::vector<Segment> outputs, inputs;
+    outputs.reserve(request_.output.parts);
+    inputs.reserve(request_.input.parts);
     collect(request_.output, &outputs);
     // One buffer's parts lie apart.
     if (!request_.in_place || !request_.input_list.empty()) collect_reads(request_, &inputs);

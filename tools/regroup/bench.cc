@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <utility>
 
 #include "arguments.h"
 #include "executor/team.h"
 #include "measurement.h"
 #include "output.h"
+#include "overlap.h"
 #include "profile.h"
 #include "tune.h"
 #include "verbs.h"
@@ -52,7 +54,8 @@ Json predicted_us(Call call, const Measured& measured) {
   return algorithm != nullptr ? Json(cost_of(*algorithm, call).us) : Json();
 }
 
-void print_as_json(const Options& options, const Measured& measured) {
+// What was measured; of a contender that did not run, also why.
+Json subject_of(const Options& options, const Measured& measured) {
   const Call& call = options.what.call;
   const bool ours = measured.contender == kUs;
   Json object;
@@ -64,8 +67,7 @@ void print_as_json(const Options& options, const Measured& measured) {
   object["contender"] = measured.contender;
   if (!measured.reason.empty()) {
     object["reason"] = measured.reason;
-    print_json(object);
-    return;
+    return object;
   }
   object["version"] = measured.version;
   object["backend"] = ours ? options.backend : measured.contender;
@@ -74,6 +76,17 @@ void print_as_json(const Options& options, const Measured& measured) {
   object["algorithm"] = ours ? Json(measured.algorithm) : Json();
   object["in_place"] = options.what.in_place;
   object["iterations"] = measured.iterations;
+  return object;
+}
+
+void print_as_json(const Options& options, const Measured& measured) {
+  const Call& call = options.what.call;
+  const bool ours = measured.contender == kUs;
+  Json object = subject_of(options, measured);
+  if (!measured.reason.empty()) {
+    print_json(object);
+    return;
+  }
   object["p50_us"] = measured.p50_us;
   object["min_us"] = measured.min_us;
   object["p99_us"] = measured.p99_us;
@@ -95,6 +108,11 @@ void print_heading(const Options& options) {
   print("{} among {} ranks{}, {} by {}, {} memory{}, transport {}\n", name(call.collective), call.ranks,
         call.threads > 1 ? fmt::format(" of {} threads", call.threads) : "", name(call.type),
         name(options.what.op.kind), options.memory, options.what.in_place ? " (in place)" : "", call.transport);
+  if (options.what.overlap) {
+    print("{:>10} {:>18} {:>6} {:>14} {:>14} {:>14} {:>9}\n", "bytes", "algorithm", "calls", "communication",
+          "computation", "together", "hidden");
+    return;
+  }
   print("{:>10} {:>18} {:>6} {:>12} {:>12} {:>12} {:>9} {:>9} {:>12} {:>6}\n", "bytes",
         options.what.against.empty() ? "algorithm" : "contender", "calls", "p50", "min", "p99", "algbw", "busbw",
         options.what.against.empty() ? "floor" : "floor, ratio", "equal");
@@ -117,10 +135,32 @@ void print_line(const Options& options, const Measured& measured) {
   std::fflush(stdout);
 }
 
+// Of one size, by `Way`.
+void print_overlap(const Options& options, const std::vector<Measured>& ways) {
+  const Measured& alone = ways[static_cast<size_t>(Way::communication)];
+  const Measured& computation = ways[static_cast<size_t>(Way::computation)];
+  const Measured& together = ways[static_cast<size_t>(Way::together)];
+  if (!alone.reason.empty()) return options.json ? print_as_json(options, alone) : print_line(options, alone);
+  const double share = overlap_share(alone.round_p50s_us, computation.round_p50s_us, together.round_p50s_us);
+  if (options.json) {
+    Json object = subject_of(options, alone);
+    object["overlap_share"] = share;
+    object["communication_us"] = alone.p50_us;
+    object["computation_us"] = computation.p50_us;
+    object["together_us"] = together.p50_us;
+    print_json(object);
+    return;
+  }
+  print("{:>10} {:>18} {:>6} {:>14} {:>14} {:>14} {:>7.0f} %\n", human_bytes(alone.bytes), alone.algorithm,
+        alone.iterations, human_us(alone.p50_us), human_us(computation.p50_us), human_us(together.p50_us), share * 100);
+  std::fflush(stdout);
+}
+
 int run_bench(Options& options) {
   Measurement& what = options.what;
   what.call.ranks = options.ranks.front();
-  what.algorithms = {options.algorithm};
+  what.algorithms = std::vector<std::string>(what.overlap ? kWays : 1, options.algorithm);
+  what.floor = !what.overlap;
   what.call.tuning = tuning_of_environment();
   if (what.call.root >= what.call.ranks) throw CLI::ValidationError("--root", "takes a rank below the number of ranks");
   what.call.op = what.op.kind;
@@ -137,10 +177,16 @@ int run_bench(Options& options) {
   if (!options.json) print_heading(options);
   Progress bar("bench", "calls");
   bool all_equal = true;
+  std::vector<Measured> ways;  // of one size
   const std::string problem = measure(
       what,
       [&](const Measured& measured) {
         bar.clear();
+        if (what.overlap) {
+          ways.push_back(measured);
+          if (ways.size() == kWays) print_overlap(options, std::exchange(ways, {}));
+          return;
+        }
         all_equal = all_equal && measured.equal.value_or(true);
         if (options.json)
           print_as_json(options, measured);
@@ -204,13 +250,17 @@ void add_bench(CLI::App& app, int* status) {
   add_count(*verb, "--warmup", &what.warmup, 1, contest::kMostIterations, "calls before them");
   verb->add_flag("--check", what.check, "compare every output element after every call");
   verb->add_flag("--profile", options.profile, "show where rank 0's time went");
+  CLI::Option* overlap =
+      verb->add_flag("--overlap", what.overlap,
+                     "how much of the communication is hidden behind a computation of the caller's that lasts as long");
+  for (const char* name : {"--against", "--check", "--profile"}) overlap->excludes(verb->get_option(name));
   verb->add_flag("--json", options.json, "one JSON object for each contender and size");
   CLI::Option* tune = verb->add_flag("--tune", options.tune,
                                      "measure all algorithms, of COLLECTIVE or of all, up to --bytes (64M), and write "
                                      "the table of the best, which REGROUP_TUNING makes the library use");
   verb->add_option("--output", options.output, "where to (regroup-tuning.txt)")->type_name("FILE")->needs(tune);
   for (const char* name :
-       {"--sweep", "--algorithm", "--reproducible", "--in-place", "--against", "--profile", "--check"}) {
+       {"--sweep", "--algorithm", "--reproducible", "--in-place", "--against", "--profile", "--check", "--overlap"}) {
     tune->excludes(verb->get_option(name));
   }
   verb->callback([=] {

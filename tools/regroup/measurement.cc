@@ -140,7 +140,11 @@ class Contest {
     if (what_.floor && what_.call.transport == "tcp" && ranks() > 1) ring.emplace(ranks());
     const std::string store = "file://" + (folder_.path() / "store").string();
     const bool started = add(std::string(kUs)).crew->fork_ranks(ranks(), [&](Rank rank) {
-      contest::pin(rank, what_.call.threads);
+      if (what_.overlap) {
+        contest::pin_to_share(rank, ranks());  // who computes and who communicates may have a core each
+      } else {
+        contest::pin(rank, what_.call.threads);
+      }
       const auto contender = make_regroup_contender(what_, store, ring ? &*ring : nullptr);
       return contest::contend(*contender, *board_.get(), 0, rank);
     });
@@ -280,6 +284,7 @@ class Contest {
     std::sort(times.begin(), times.end());
     measured.version = one.side->version;
     measured.iterations = static_cast<uint32_t>(times.size());
+    measured.round_p50s_us = one.round_p50s;
     measured.p50_us = times[times.size() / 2];
     measured.min_us = times.front();
     measured.p99_us = times[std::min(times.size() - 1, times.size() * 99 / 100)];

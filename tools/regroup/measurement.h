@@ -27,6 +27,7 @@ struct Measurement {
   bool in_place = false;
   bool check = false;  // every output element, after every call
   bool floor = true;
+  bool overlap = false;                        // the ways that take turns are those of overlap.h, and no algorithms
   std::vector<std::string> algorithms = {""};  // they take turns, too; "": the library's choice
   std::vector<std::string> against;            // peers, by name
   uint32_t iterations = 0;                     // 0: as many as `seconds` allows, at least a few
@@ -43,6 +44,7 @@ struct Measured {
   std::string algorithm;  // regroup's
   uint32_t iterations = 0;
   double p50_us = 0, min_us = 0, p99_us = 0;
+  std::vector<double> round_p50s_us;
   double floor_us = 0;  // regroup's; 0: none
   double ratio =
       0;  // a peer's (or a further algorithm's): its p50 ÷ regroup's first, the median over the rounds; 0: none

@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "regroup_contender.h"
 
+#include <algorithm>
+#include <chrono>
 #include <optional>
 #include <vector>
 
+#include "median.h"
+#include "overlap.h"
 #include "regroup/join.h"
 #include "regroup/memory.h"
 
@@ -104,14 +108,16 @@ class RegroupContender final : public contest::Contender {
     options.algorithm = what_.algorithms[turn.variant];
     options.reproducible = what_.call.reproducible;
     operation_ = operation_of(turn, options, what_.call.size_agreed);
-    if (options.algorithm.empty()) return {};
-    // Whether it can serve also follows from what this machine allows.
-    const Result<Prepared> prepared = group_.prepare(operation_);
-    return prepared.ok() ? std::string() : prepared.status().to_string();
+    if (!options.algorithm.empty()) {
+      // Whether it can serve also follows from what this machine allows.
+      const Result<Prepared> prepared = group_.prepare(operation_);
+      if (!prepared.ok()) return prepared.status().to_string();
+    }
+    return what_.overlap ? calibrate() : std::string();
   }
 
   std::string call() override {
-    const Status status = group_.run(operation_);
+    const Status status = what_.overlap ? one_way(static_cast<Way>(turn_.variant)) : group_.run(operation_);
     return status.ok() ? std::string() : status.to_string();
   }
 
@@ -142,6 +148,33 @@ class RegroupContender final : public contest::Contender {
   }
 
  private:
+  Status one_way(Way way) {
+    Work work;
+    if (way != Way::computation) work = group_.start(operation_);
+    if (way != Way::communication) computation_.run();
+    return work.wait();
+  }
+
+  // The computation is to last as long as the slowest rank's communication, at each size.
+  std::string calibrate() {
+    if (calibrated_ == turn_.part) return {};
+    std::vector<double> times(kCalibrations);
+    for (double& time : times) {
+      if (Status status = group_.run(barrier()); !status.ok()) return status.to_string();
+      const auto begin = std::chrono::steady_clock::now();
+      if (Status status = one_way(Way::communication); !status.ok()) return status.to_string();
+      time = std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - begin).count();
+    }
+    std::vector<double> slowest = {median(times)};
+    if (Status status = group_.run(all_reduce(in_place(slowest), ReduceOp::maximum)); !status.ok())
+      return status.to_string();
+    computation_.last(slowest[0]);
+    calibrated_ = turn_.part;
+    return {};
+  }
+
+  static constexpr int kCalibrations = 9;
+
   const Measurement& what_;
   std::string store_url_;
   contest::SocketRing* ring_;
@@ -149,6 +182,8 @@ class RegroupContender final : public contest::Contender {
   std::vector<Allocation> allocations_;
   Turn turn_;
   Operation operation_;
+  Computation computation_;
+  std::optional<uint64_t> calibrated_;  // for parts of so many elements
   std::optional<contest::CopyFloor> copies_;
   std::vector<std::byte> socket_buffer_ = std::vector<std::byte>(1 << 20);
   uint64_t floor_bytes_ = 0;

@@ -185,7 +185,6 @@ bool NativeBackend::bind_memory(Job& job, const Plan& plan) {
   bindings_.clear();
   memories_.clear();
   moved_input_.clear();
-  std::vector<size_t> first_moved(members, ~size_t{0});
   for (size_t i = 0; i < members; ++i) {
     const Request& request = member(i);
     const uint64_t count = scratch_count(i);
@@ -193,12 +192,17 @@ bool NativeBackend::bind_memory(Job& job, const Plan& plan) {
     if (scratch == nullptr) continue;
     scratch += aligned(count * size_of(request.type));
     if (!moves(request)) continue;
-    if (request.input.list != nullptr) first_moved[i] = moved_input_.size();
     move_input_away(request, bindings_.back(), scratch);
     scratch += aligned(request.input.total());
   }
+  // Only now, when moved_input_ no longer grows, do its addresses stay.
+  const transport::Segment* moved = moved_input_.data();
   for (size_t i = 0; i < members; ++i) {
-    if (first_moved[i] != ~size_t{0}) bindings_[i].memory.spaces[0].list = moved_input_.data() + first_moved[i];
+    transport::SpaceMemory& input = bindings_[i].memory.spaces[0];
+    if (scratch != nullptr && input.list != nullptr && moves(member(i))) {
+      input.list = moved;
+      moved += input.parts;
+    }
     memories_.push_back(bindings_[i].memory);
   }
   return true;

@@ -74,4 +74,28 @@ class Job final : public Pending {
   std::vector<std::function<void(Status)>> callbacks_;
 };
 
+// Jobs in the order of their calls. It keeps the memory that it grew to: a std::deque takes a block anew again and
+// again.
+class JobQueue {
+ public:
+  JobQueue() { jobs_.reserve(kUsual); }
+  bool empty() const { return first_ == jobs_.size(); }
+  Job* front() const { return jobs_[first_]; }
+  auto begin() const { return jobs_.begin() + static_cast<ptrdiff_t>(first_); }
+  auto end() const { return jobs_.end(); }
+  void push_back(Job* job) { jobs_.push_back(job); }
+  void pop_front() {
+    ++first_;
+    // Closing the gap moves no more jobs than have gone since the last time.
+    if (2 * first_ < jobs_.size()) return;
+    jobs_.erase(jobs_.begin(), begin());
+    first_ = 0;
+  }
+
+ private:
+  static constexpr size_t kUsual = 16;  // under way at once
+  std::vector<Job*> jobs_;
+  size_t first_ = 0;
+};
+
 }  // namespace regroup::backend::native

@@ -52,6 +52,7 @@ Status NativeBackend::inherited_status() {
 NativeBackend::~NativeBackend() {
   {
     std::unique_lock lock(mutex_);
+    leaving_ = true;
     const base::Time until = base::deadline_after(kLinger);
     while (outstanding_ > 0 && broken_.ok() && base::Clock::now() < until) changed_.wait_until(lock, until);
   }
@@ -191,7 +192,7 @@ std::shared_ptr<Pending> NativeBackend::start(Request request) {
     return job;
   };
   if (inherited()) return refuse(inherited_status());
-  std::lock_guard lock(mutex_);
+  std::unique_lock lock(mutex_);
   if (Status refused = refusal_locked(); !refused.ok()) return refuse(std::move(refused));
   job->self_ = job;
   bool pairs = false;
@@ -203,8 +204,21 @@ std::shared_ptr<Pending> NativeBackend::start(Request request) {
   } else {
     enqueue_locked(*job);
   }
+  if (all_local_ && !driving_ && outstanding_ == 1 && !pairs && eager(job->request())) {
+    // Of few bytes: shown to the others at once, not when a thread has been woken; and if they are here, it is over.
+    driving_ = true;
+    lock.unlock();
+    adopt();
+    (void)turn();
+    lock.lock();
+    driving_ = false;
+    if (outstanding_ == 0) return job;
+  }
   ensure_progress_thread_locked();
-  if (driving_) waker_.ring();
+  const bool driven = driving_;
+  // Who is woken takes the lock first of all.
+  lock.unlock();
+  if (driven) waker_.ring();
   changed_.notify_all();
   return job;
 }
@@ -252,7 +266,8 @@ void NativeBackend::finish(Job& job, Status status) {
     }
     status = job.status_;
     job.done_.store(true, std::memory_order_release);
-    if (waiters_.load(std::memory_order_relaxed) > 0 || closing_ || outstanding_ == 0) changed_.notify_all();
+    // Not for the progress thread's sake: there is nothing for it to do.
+    if (waiters_.load(std::memory_order_relaxed) > 0 || leaving_) changed_.notify_all();
     // From here on a job on its caller's stack may be gone.
   }
   for (auto& callback : callbacks) callback(status);

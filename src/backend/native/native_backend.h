@@ -192,7 +192,7 @@ class NativeBackend final : public Backend {
   uint64_t freed_ticket_ = 0;
 
   // --- the driver's
-  std::deque<Job*> collectives_;  // the first one is being run
+  JobQueue collectives_;  // the first one is being run
   std::vector<Job*> pairwise_;
   PlanCache plans_;
   std::optional<executor::Team> team_;  // of facts_.threads
@@ -220,6 +220,7 @@ class NativeBackend final : public Backend {
   std::atomic<uint32_t> waiters_ = 0;         // threads that want to drive
   std::atomic<uint64_t> finished_ = 0;        // sequence of the last collective that ended here
   bool driving_ = false;
+  bool leaving_ = false;  // the last holder waits for what is outstanding
   bool closing_ = false;
   bool closed_ = false;
   uint64_t issued_ = 0;     // sequence of the last collective that was called

@@ -19,8 +19,8 @@ constexpr SegmentId kNoTable = ~SegmentId{0};
 bool ShmTransport::write_table(const Opening& opening, uint64_t parity) {
   const SegmentRegister& segments = SegmentRegister::of_process();
   TableHead head{static_cast<uint32_t>(opening.members.size()), static_cast<uint32_t>(opening.gives.size()), 0};
-  std::vector<TableEntry> entries;
-  std::vector<ListEntry> lists;
+  entries_.clear();
+  lists_.clear();
   bool all_mapped = true;
   for (const MemberMemory& member : opening.members) {
     for (const SpaceMemory& space : member.spaces) {
@@ -31,20 +31,20 @@ bool ShmTransport::write_table(const Opening& opening, uint64_t parity) {
         entry.base = place.id != 0 ? place.offset : reinterpret_cast<uint64_t>(space.base);
         all_mapped &= place.id != 0 || space.total() == 0;
       } else {
-        entry.list = static_cast<uint32_t>(lists.size()) + 1;
+        entry.list = static_cast<uint32_t>(lists_.size()) + 1;
         for (uint32_t part = 0; part < space.parts; ++part) {
           const Segment& piece = space.list[part];
           const auto place = segments.find(piece.data, piece.bytes);
           all_mapped &= place.id != 0 || piece.bytes == 0;
-          lists.push_back(
+          lists_.push_back(
               {place.id, place.id != 0 ? place.offset : reinterpret_cast<uint64_t>(piece.data), piece.bytes});
         }
       }
-      entries.push_back(entry);
+      entries_.push_back(entry);
     }
   }
-  head.lists = lists.size();
-  const uint64_t bytes = sizeof head + entries.size() * sizeof(TableEntry) + lists.size() * sizeof(ListEntry) +
+  head.lists = lists_.size();
+  const uint64_t bytes = sizeof head + entries_.size() * sizeof(TableEntry) + lists_.size() * sizeof(ListEntry) +
                          2 * opening.gives.size() * sizeof(uint64_t);
   std::byte* to = own().tables[parity];
   LineDetail& detail = own().details[parity];
@@ -67,8 +67,8 @@ bool ShmTransport::write_table(const Opening& opening, uint64_t parity) {
     to += size;
   };
   put(&head, sizeof head);
-  put(entries.data(), entries.size() * sizeof(TableEntry));
-  put(lists.data(), lists.size() * sizeof(ListEntry));
+  put(entries_.data(), entries_.size() * sizeof(TableEntry));
+  put(lists_.data(), lists_.size() * sizeof(ListEntry));
   put(opening.gives.data(), opening.gives.size_bytes());
   put(opening.takes.data(), opening.takes.size_bytes());
   return all_mapped;
@@ -93,36 +93,22 @@ std::span<const std::byte> ShmTransport::table_of(Rank rank) {
   return {control.tables[sequence_ & 1], std::min(bytes, kTableBytes)};
 }
 
-namespace {
-
-// A peer's table, with bounds checked against its size.
-struct TableView {
-  const TableHead* head = nullptr;
-  const TableEntry* entries = nullptr;
-  const ListEntry* lists = nullptr;
-  const uint64_t* gives = nullptr;
-  const uint64_t* takes = nullptr;
-
-  // False where there is no table, or not a whole one.
-  static bool open(std::span<const std::byte> table, TableView* view) {
-    const uint64_t bytes = table.size();
-    if (bytes < sizeof(TableHead)) return false;
-    view->head = reinterpret_cast<const TableHead*>(table.data());
-    const uint64_t entries = 3ull * view->head->members;
-    const uint64_t lists = view->head->lists;
-    if (lists > bytes / sizeof(ListEntry)) return false;
-    const uint64_t needed = sizeof(TableHead) + entries * sizeof(TableEntry) + lists * sizeof(ListEntry) +
-                            2ull * view->head->pairs * sizeof(uint64_t);
-    if (needed > bytes) return false;
-    view->entries = reinterpret_cast<const TableEntry*>(table.data() + sizeof(TableHead));
-    view->lists = reinterpret_cast<const ListEntry*>(view->entries + entries);
-    view->gives = reinterpret_cast<const uint64_t*>(view->lists + lists);
-    view->takes = view->gives + view->head->pairs;
-    return true;
-  }
-};
-
-}  // namespace
+bool ShmTransport::TableView::open(std::span<const std::byte> table, TableView* view) {
+  const uint64_t bytes = table.size();
+  if (bytes < sizeof(TableHead)) return false;
+  view->head = reinterpret_cast<const TableHead*>(table.data());
+  const uint64_t entries = 3ull * view->head->members;
+  const uint64_t lists = view->head->lists;
+  if (lists > bytes / sizeof(ListEntry)) return false;
+  const uint64_t needed = sizeof(TableHead) + entries * sizeof(TableEntry) + lists * sizeof(ListEntry) +
+                          2ull * view->head->pairs * sizeof(uint64_t);
+  if (needed > bytes) return false;
+  view->entries = reinterpret_cast<const TableEntry*>(table.data() + sizeof(TableHead));
+  view->lists = reinterpret_cast<const ListEntry*>(view->entries + entries);
+  view->gives = reinterpret_cast<const uint64_t*>(view->lists + lists);
+  view->takes = view->gives + view->head->pairs;
+  return true;
+}
 
 // Maps what the peer's table names; false while some of it is not here yet.
 bool ShmTransport::resolve(Rank rank) {
@@ -150,17 +136,17 @@ bool ShmTransport::find_pair_conflict(Conflict* conflict) {
   const uint64_t parity = sequence_ & 1;
   TableView own_view;
   if (!TableView::open(table_of(options_.rank), &own_view) || own_view.head->pairs == 0) return false;
-  std::vector<TableView> views(options_.size);
-  views[options_.rank] = own_view;
+  views_.assign(options_.size, TableView());
+  views_[options_.rank] = own_view;
   for (const Rank rank : local_) {
-    if (!TableView::open(table_of(rank), &views[rank]) || views[rank].head->pairs != options_.size) {
+    if (!TableView::open(table_of(rank), &views_[rank]) || views_[rank].head->pairs != options_.size) {
       return false;
     }
   }
   for (Rank giver = 0; giver < options_.size; ++giver) {
-    if (views[giver].head == nullptr) continue;
+    if (views_[giver].head == nullptr) continue;
     for (Rank taker = 0; taker < options_.size; ++taker) {
-      if (views[taker].head == nullptr || views[giver].gives[taker] == views[taker].takes[giver]) continue;
+      if (views_[taker].head == nullptr || views_[giver].gives[taker] == views_[taker].takes[giver]) continue;
       *conflict = Conflict();
       conflict->first = giver;
       conflict->second = taker;
@@ -168,8 +154,8 @@ bool ShmTransport::find_pair_conflict(Conflict* conflict) {
       conflict->second_signature = peers_[taker].control->details[parity].signature;
       conflict->differ = {giver, taker};
       conflict->sizes = true;
-      conflict->gives = views[giver].gives[taker];
-      conflict->takes = views[taker].takes[giver];
+      conflict->gives = views_[giver].gives[taker];
+      conflict->takes = views_[taker].takes[giver];
       return true;
     }
   }

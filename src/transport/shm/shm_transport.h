@@ -152,6 +152,17 @@ class ShmTransport final : public Transport {
     uint32_t slot;
     uint64_t generation;
   };
+  // A peer's table, with bounds checked against its size.
+  struct TableView {
+    const TableHead* head = nullptr;
+    const TableEntry* entries = nullptr;
+    const ListEntry* lists = nullptr;
+    const uint64_t* gives = nullptr;
+    const uint64_t* takes = nullptr;
+
+    // False where there is no table, or not a whole one.
+    static bool open(std::span<const std::byte> table, TableView* view);
+  };
 
   explicit ShmTransport(ShmOptions options) : options_(std::move(options)) {}
   void tell_what(const Signature& signature, uint64_t parity);
@@ -201,10 +212,12 @@ class ShmTransport final : public Transport {
 
   uint64_t sequence_ = 0;
   uint64_t fingerprint_ = 0;
-  size_t arrived_ = 0;           // how many of `local_` have begun `sequence_`
-  bool complete_ = false;        // all have, and called the same: their lines are looked at no more
-  bool staged_ = false;          // what was then decided
-  std::vector<uint64_t> table_;  // reused
+  size_t arrived_ = 0;               // how many of `local_` have begun `sequence_`
+  bool complete_ = false;            // all have, and called the same: their lines are looked at no more
+  bool staged_ = false;              // what was then decided
+  std::vector<TableEntry> entries_;  // reused, as the next two
+  std::vector<ListEntry> lists_;
+  std::vector<TableView> views_;
   std::vector<Incoming> receiving_;
   std::vector<std::byte> bounce_;
 
