@@ -3,6 +3,8 @@
 
 #include <cstring>
 
+#include "base/hash.h"
+
 namespace regroup::executor {
 
 using transport::SpaceMemory;
@@ -14,11 +16,34 @@ void Eager::start(const EagerCall& call, const transport::Signature& signature, 
   sequence_ = sequence;
   transport_ = &transport;
   next_ = reader_ = 0;
-  conflict_ = taken_ = borrows_ = false;
+  conflict_ = planned_ = taken_ = borrows_ = false;
+  balance_ = 0;
   inputs_.resize(call.size);
   lent_.resize(call.size);
+  if (call.by_pair) {
+    lends_ = false;
+    const transport::MemberMemory& memory = call.binding->memory;
+    transport.begin_pairs(sequence, signature, fingerprint, memory.spaces[0], memory.spaces[1], own_balance());
+    return;
+  }
   // Only the root's input counts in a broadcast or scatter: others' views have no parts.
   lends_ = transport.begin_eager(sequence, signature, fingerprint, call.binding->memory.spaces[0], call.may_lend);
+}
+
+// What this rank gives counts up, what it takes down: over all ranks every pair that is of one mind cancels out. What a
+// rank keeps was compared when its arguments were checked.
+uint64_t Eager::own_balance() const {
+  const auto size_of_pair = [](Rank giver, Rank taker, uint64_t bytes) {
+    return base::mix(base::mix(uint64_t{giver} << 32 | taker, 7), bytes);
+  };
+  const SpaceMemory &input = call_.binding->memory.spaces[0], &output = call_.binding->memory.spaces[1];
+  uint64_t balance = 0;
+  for (Rank rank = 0; rank < call_.size; ++rank) {
+    if (rank == call_.rank) continue;
+    balance += size_of_pair(call_.rank, rank, input.bytes_of(rank));
+    balance -= size_of_pair(rank, call_.rank, output.bytes_of(rank));
+  }
+  return balance;
 }
 
 // Whether `reader` needs the input of `owner`.
@@ -36,18 +61,27 @@ bool Eager::reads(Rank reader, Rank owner) const {
   }
 }
 
+bool Eager::look(Rank rank, transport::EagerInput* input) const {
+  if (call_.by_pair) return transport_->pair_input(rank, sequence_, input);
+  const bool needed = rank == call_.rank || reads(call_.rank, rank);
+  return transport_->eager_input(rank, sequence_, needed, input);
+}
+
 Eager::Outcome Eager::advance() {
   while (next_ < call_.size) {
     transport::EagerInput input;
-    const bool needed = next_ == call_.rank || reads(call_.rank, next_);
-    if (!transport_->eager_input(next_, sequence_, needed, &input)) return Outcome::waiting;
+    if (!look(next_, &input)) return Outcome::waiting;
     conflict_ |= input.fingerprint != fingerprint_;
+    planned_ |= input.planned;
+    balance_ += input.balance;
     lent_[next_] = input.lent;
     borrows_ |= input.lent && reads(call_.rank, next_);
     inputs_[next_++] = input.data;
   }
   // A conflict is told when all have come, so that all see the same lines and come to the same verdict.
   if (conflict_) return Outcome::conflict;
+  if (planned_) return Outcome::planned;
+  if (balance_ != 0) return Outcome::conflict;
   if (!taken_) {
     if (borrows_) {
       const transport::Reading reading(*transport_);
@@ -97,6 +131,14 @@ void Eager::put(uint32_t part, Rank from, uint64_t offset, uint64_t bytes) {
   });
 }
 
+// What a rank gives to itself goes past the transport; in place it is there.
+void Eager::take_pair(Rank from) {
+  const transport::Segment own = call_.binding->memory.spaces[0].part(call_.rank);
+  const transport::Segment to = call_.binding->memory.spaces[1].part(from);
+  const void* data = from == call_.rank ? own.data : inputs_[from];
+  if (to.bytes > 0 && data != to.data) std::memcpy(to.data, data, to.bytes);
+}
+
 // output ← fold of all inputs from byte `offset`, in rank order
 void Eager::fold(uint64_t offset, uint64_t bytes) {
   if (bytes == 0) return;
@@ -131,7 +173,13 @@ void Eager::take() {
       put(0, call_.root, offset_of(call_.rank), bytes_of(call_.rank));
       break;
     case Collective::all_to_all:
-      for (Rank from = 0; from < call_.size; ++from) put(from, from, call_.rank * call_.part_bytes, call_.part_bytes);
+      for (Rank from = 0; from < call_.size; ++from) {
+        if (call_.by_pair) {
+          take_pair(from);
+        } else {
+          put(from, from, call_.rank * call_.part_bytes, call_.part_bytes);
+        }
+      }
       break;
     default:
       break;
@@ -141,7 +189,8 @@ void Eager::take() {
 void Eager::missing(std::vector<Rank>* ranks) const {
   transport::EagerInput input;
   for (Rank rank = 0; rank < call_.size; ++rank) {
-    const bool here = transport_->eager_input(rank, sequence_, /*needed=*/false, &input);
+    const bool here = call_.by_pair ? transport_->pair_input(rank, sequence_, &input)
+                                    : transport_->eager_input(rank, sequence_, /*needed=*/false, &input);
     if (!here || (taken_ && reads(rank, call_.rank) && !transport_->notified(rank, plan::kDone)))
       ranks->push_back(rank);
   }

@@ -55,10 +55,12 @@ struct Located {
   uint64_t bytes = 0;
 };
 
-// A rank's whole input to an eager operation.
+// A rank's input to an eager operation: the whole, or, where sizes differ by pair, what it gives to this rank.
 struct EagerInput {
   const std::byte* data = nullptr;  // copies stay until this rank begins the operation after the next
   uint64_t fingerprint = 0;
+  uint64_t balance = 0;  // where sizes differ by pair: the owner's word
+  bool planned = false;  // where sizes differ by pair: its owner has opened the operation by `begin`, and shows none
   // The owner's own memory: to be read as by `locate`, inside a Reading and with a look at `counts` afterwards.
   bool lent = false;
 };
@@ -123,6 +125,8 @@ class Transport {
 
   // --- eager: operations of few bytes, whose whole input is shown with the arrival: copied, or lent. 0: not offered.
   virtual uint64_t eager_limit() const { return 0; }
+  // The same for `begin_pairs`: of all that a rank gives to others, and sizeof(uint32_t) for each rank.
+  virtual uint64_t pairs_limit() const { return 0; }
   // Begins an operation and shows `payload`. Where `may_lend`, the transport may leave it where it is instead of
   // copying it, and returns true: then it must stay as it is until every reader has notified kDone.
   virtual bool begin_eager(uint64_t sequence, const Signature& signature, uint64_t fingerprint,
@@ -130,10 +134,24 @@ class Transport {
     (void)sequence, (void)signature, (void)fingerprint, (void)payload, (void)may_lend;
     return false;
   }
+  // The same where sizes differ by pair, of operations that each rank may begin so or by `begin`. Shows what this rank
+  // gives to each other rank (the parts of `input`), a word of the caller's, and for `gathered` how much it gives to
+  // and takes from each. If some rank has opened the operation by `begin`, so must those that have begun it by this:
+  // with the same sequence, which adds their table to what they show. `gathered` waits for that; where all have come by
+  // this, it compares sizes only.
+  virtual void begin_pairs(uint64_t sequence, const Signature& signature, uint64_t fingerprint,
+                           const SpaceMemory& input, const SpaceMemory& output, uint64_t balance) {
+    (void)sequence, (void)signature, (void)fingerprint, (void)input, (void)output, (void)balance;
+  }
   // What `peer` (or this rank) shows at that sequence; `data` only where it is `needed`, and nullptr where it is lent
   // and does not count any more. False: not there yet.
   virtual bool eager_input(Rank peer, uint64_t sequence, bool needed, EagerInput* input) {
     (void)peer, (void)sequence, (void)needed, (void)input;
+    return false;
+  }
+  // The same where sizes differ by pair; all but the fingerprint only where that is this rank's own.
+  virtual bool pair_input(Rank peer, uint64_t sequence, EagerInput* input) {
+    (void)peer, (void)sequence, (void)input;
     return false;
   }
 };

@@ -73,6 +73,15 @@ constexpr Mismatch kMismatches[] = {
        return all_to_all(from(g.at(g.a, uint64_t{g.size} * 4 + (g.odd ? 1 : 0))), into(g.at(g.b, uint64_t{g.size} * 4)),
                          gives, takes);
      }},
+    // The same where that rank gives so much that it does not show it, as the others do.
+    {"pair_sizes_of_a_long_list", Mismatch::others,
+     [](const Ground& g) {
+       Counts gives(g.size, 4), takes(g.size, 4);
+       if (g.odd) gives[0] = 20000;  // rank 0 expects 4
+       uint64_t given = 0;
+       for (const uint64_t count : gives) given += count;
+       return all_to_all(from(g.at(g.a, given)), into(g.at(g.b, uint64_t{g.size} * 4)), gives, takes);
+     }},
 };
 
 }  // namespace

@@ -93,7 +93,7 @@ TEST(Failures, AnotherCallIsAConflictOnArrival) {
 // One rank means to give another more than that one means to take.
 TEST(Failures, SizesThatDoNotFitAreFound) {
   const auto catalogue = algorithms::catalogue();
-  uint64_t seed = 0;
+  uint64_t seed = 0, shown = 0;
   for (const Algorithm& algorithm : catalogue) {
     if (algorithm.collective != Collective::all_to_all) continue;
     for (const Rank size : {2u, 4u, 5u}) {
@@ -105,8 +105,11 @@ TEST(Failures, SizesThatDoNotFitAreFound) {
         if (call.test_case.problems[giver].counts[taker] == 0) return;  // both leave out a message of nothing
         ++call.test_case.problems[giver].counts[taker];
         std::mt19937_64 random(seed);
+        const bool shows = scenario.operations[0].shown_bytes.has_value();
         scenario.operations.clear();
         scenario.operations.push_back(make_operation(call, random));
+        if (shows) show_pairs(scenario.operations[0], random);
+        shown += shows ? 1 : 0;
         Group group(scenario.options, scenario.operations);
         group.run();
         EXPECT_EQ(group.wrongs(), "") << scenario.text;
@@ -126,6 +129,7 @@ TEST(Failures, SizesThatDoNotFitAreFound) {
     }
   }
   EXPECT_GT(seed, 20u);
+  EXPECT_GT(shown, 5u);
 }
 
 TEST(Failures, AnEagerCallOfAnotherKindIsAConflictEverywhere) {

@@ -66,12 +66,21 @@ Operation make_operation(std::span<const BatchMember> calls, std::vector<plan::S
   return operation;
 }
 
+void show_pairs(Operation& operation, std::mt19937_64& random) {
+  const Member& member = operation.members[0];
+  const auto& problems = member.call.test_case.problems;
+  const auto& counts = problems[random() % problems.size()].counts;
+  const uint64_t one_gives = std::accumulate(counts.begin(), counts.end(), uint64_t{0}) * size_of(member.type);
+  operation.shown_bytes = random() % 3 == 0 ? ~uint64_t{0} : one_gives;
+}
+
 Operation make_operation(const BatchMember& call, std::mt19937_64& random) {
   return make_operation({&call, 1}, verify::plan_all(*call.algorithm, call.test_case), random);
 }
 
 std::string describe(const Operation& operation) {
   std::string text = operation.eager ? "eager" : operation.members.size() > 1 ? "batch" : "";
+  if (operation.shown_bytes.has_value()) text = "shown up to " + std::to_string(*operation.shown_bytes) + " bytes";
   for (const Member& member : operation.members) {
     text += std::string(text.empty() ? "" : " · ") + std::string(name(member.call.algorithm->collective)) + " " +
             std::string(member.call.algorithm->name) + " of " + std::string(name(member.type)) + " by " +
@@ -84,6 +93,11 @@ std::string describe(const Operation& operation) {
 bool runnable(const BatchMember& call) {
   const auto& problems = call.test_case.problems;
   return std::all_of(problems.begin(), problems.end(), [](const Problem& p) { return elements_of(p) <= 100'000; });
+}
+
+bool eager_by_pair(const BatchMember& call) {
+  const Problem& problem = call.test_case.problems[0];
+  return problem.collective == Collective::all_to_all && !problem.equal_counts;
 }
 
 bool eager_possible(const BatchMember& call, uint64_t most_bytes) {
@@ -182,11 +196,16 @@ executor::EagerCall RankMemory::eager_call() const {
   call.size = problem.size;
   call.root = problem.root;
   const bool all_to_all = problem.collective == Collective::all_to_all;
+  call.by_pair = operation_.shown_bytes.has_value();
   call.part_bytes = (all_to_all ? problem.counts[0] : problem.count) * size_of(member.type);
   call.may_lend = !member.call.in_place;
   call.part_elements = all_to_all || problem.counts.empty() ? nullptr : problem.counts.data();
   call.binding = bindings_.data();
   return call;
+}
+
+bool RankMemory::shows_pairs() const {
+  return operation_.shown_bytes.has_value() && bindings_[0].memory.spaces[0].total() <= *operation_.shown_bytes;
 }
 
 std::string RankMemory::check_output(size_t index, uint32_t part) const {

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <random>
 #include <span>
 #include <string>
@@ -28,6 +29,8 @@ struct Member {
 struct Operation {
   std::vector<Member> members;
   bool eager = false;
+  // Of one all_to_all whose sizes differ by pair: ranks that give so few bytes show them with their arrival.
+  std::optional<uint64_t> shown_bytes;
   transport::Signature signature;
   std::vector<std::unique_ptr<executor::Program>> programs;  // by rank; none where eager
   // Of rough members: the first output that came out, which all ranks must share.
@@ -42,10 +45,15 @@ Operation make_operation(std::span<const verify::BatchMember> calls, std::vector
 // Of one algorithm, planned.
 Operation make_operation(const verify::BatchMember& call, std::mt19937_64& random);
 
+// Lets all ranks of an all_to_all whose sizes differ by pair show what they give, or only those that give little.
+void show_pairs(Operation& operation, std::mt19937_64& random);
+
 std::string describe(const Operation& operation);
 // Whether the vectors are short enough to be run rather than reasoned about.
 bool runnable(const verify::BatchMember& call);
 // Whether an operation can travel with its arrivals.
+// Whether ranks may show what they give although they do not know what others give.
+bool eager_by_pair(const verify::BatchMember& call);
 bool eager_possible(const verify::BatchMember& call, uint64_t most_bytes);
 
 // One rank's input and output in one operation.
@@ -60,6 +68,7 @@ class RankMemory {
   std::span<const executor::Binding> bindings() const { return bindings_; }
   std::span<const transport::MemberMemory> memories() const { return memories_; }
   executor::EagerCall eager_call() const;
+  bool shows_pairs() const;
 
   // Both empty, or what is wrong. After the rank's operation is done: outputs, inputs that must not change, the bytes
   // around them.

@@ -30,8 +30,8 @@ void Driver::begin() {
   memories_.push_back(std::make_unique<RankMemory>(operation(), rank_, random_));
   RankMemory& memory = *memories_.back();
   const transport::Signature& signature = other_signature_ != nullptr ? *other_signature_ : operation().signature;
-  if (!operation().eager) return begin_planned(memory, signature);
-  memory.bind(nullptr);
+  if (!operation().eager && !memory.shows_pairs()) return begin_planned(memory, signature);
+  if (operation().eager) memory.bind(nullptr);
   phase_ = Phase::eager;
   eager_.start(memory.eager_call(), signature, transport::fingerprint(signature), at_ + 1, transport_);
 }
@@ -66,8 +66,16 @@ bool Driver::run() {
     } else if (outcome == Eager::Outcome::withdrawn) {
       fail();
       verdict_ = Verdict::withdrawn;
+    } else if (outcome == Eager::Outcome::planned) {
+      begin_planned(*memories_.back(), other_signature_ != nullptr ? *other_signature_ : operation().signature);
     } else {
-      end(Verdict::conflict);
+      if (transport_.gathered(&conflict_) != Gathering::conflict) {
+        text_ = "a conflict that the lines do not show";
+        end(Verdict::wrong);
+        return true;
+      }
+      fail();
+      verdict_ = Verdict::conflict;
     }
     return true;
   }

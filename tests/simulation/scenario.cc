@@ -71,6 +71,7 @@ Scenario make_scenario(uint64_t seed) {
     const std::span<const BatchMember> members(calls.data() + i, fused);
     if (fused == 1) {
       scenario.operations.push_back(make_operation(members[0], random));
+      if (eager && eager_by_pair(members[0]) && random() % 2 == 0) show_pairs(scenario.operations.back(), random);
     } else {
       scenario.operations.push_back(make_operation(members, verify::plan_all(members), random));
     }
@@ -87,6 +88,10 @@ Scenario make_scenario(const BatchMember& call, uint64_t seed) {
   scenario.options.seed = seed;
   scenario.options.memory_domain = draw_domains(call.test_case.problems[0].topology, call.algorithm->reads, random);
   scenario.operations.push_back(make_operation(call, random));
+  if (all_alike(scenario.options.memory_domain) && eager_by_pair(call) && random() % 2 == 0) {
+    scenario.options.eager_limit = kEagerLimit;
+    show_pairs(scenario.operations[0], random);
+  }
   scenario.text = describe_all(scenario);
   return scenario;
 }

@@ -95,10 +95,50 @@ Status reduce_until_failure(ProcessGroup& group, std::chrono::nanoseconds limit 
   return Status();
 }
 
+// all_to_all by lists: some ranks show what they give with their arrival, others have so much that all go by plan.
+constexpr uint64_t kShort = 3, kLong = 20'000;  // elements; 64 KiB is the limit
+
+// What `giver` gives to `taker` in `round`: in turn nobody, one rank, or all give much, some pairs nothing.
+uint64_t pair_count(uint64_t round, Rank size, Rank giver, Rank taker) {
+  if (giver != taker && (giver + taker + round) % 5 == 0) return 0;
+  const bool gives_much = round % 4 == 1 ? giver == round / 4 % size : round % 4 == 3;
+  return (gives_much && taker == (giver + 1) % size ? kLong : kShort) + round % 3;
+}
+
+struct Lists {
+  std::vector<std::vector<uint32_t>> inputs, outputs;
+  Lists(uint64_t round, Rank rank, Rank size) {
+    for (Rank peer = 0; peer < size; ++peer) {
+      inputs.emplace_back(pair_count(round, size, rank, peer), static_cast<uint32_t>(rank << 16 | peer << 8 | round));
+      outputs.emplace_back(pair_count(round, size, peer, rank), ~0u);
+    }
+  }
+  Operation exchange() { return all_to_all(from(inputs), into(outputs)); }
+  bool right(uint64_t round, Rank rank) const {
+    for (Rank peer = 0; peer < outputs.size(); ++peer) {
+      const auto expected = static_cast<uint32_t>(peer << 16 | rank << 8 | round);
+      for (const uint32_t value : outputs[peer]) {
+        if (value != expected) return false;
+      }
+    }
+    return true;
+  }
+};
+
+Status exchange_until_failure(ProcessGroup& group, std::chrono::nanoseconds limit = 10s) {
+  const auto until = Clock::now() + limit;
+  for (uint64_t round = 0; Clock::now() < until; ++round) {
+    Lists lists(round % 250, group.rank(), group.size());
+    if (Status status = group.run(lists.exchange()); !status.ok()) return status;
+    if (!lists.right(round % 250, group.rank())) return Status(StatusCode::internal, "wrong lists");
+  }
+  return Status();
+}
+
 TEST(GroupFaults, SurvivorsOfAKillNameTheDead) {
   if (!kForks) GTEST_SKIP() << "this sanitizer follows no threads into a forked child";
   const char* more = std::getenv("REGROUP_TEST_SEEDS");
-  const unsigned seeds = more != nullptr ? static_cast<unsigned>(std::atoi(more)) : 3;
+  const unsigned seeds = more != nullptr ? static_cast<unsigned>(std::atoi(more)) : 4;
   for (const Wire& wire : kWires) {
     for (unsigned seed = 0; seed < seeds; ++seed) {
       std::mt19937 random(seed);
@@ -111,7 +151,7 @@ TEST(GroupFaults, SurvivorsOfAKillNameTheDead) {
           std::this_thread::sleep_for(moment);
           kill(getpid(), SIGKILL);
         });
-        const Status status = reduce_until_failure(group);
+        const Status status = seed % 2 == 0 ? reduce_until_failure(group) : exchange_until_failure(group);
         killer.join();
         if (status.code() == StatusCode::peer_lost && status.ranks() == std::vector<Rank>{victim}) return 0;
         std::fprintf(stderr, "rank %u: %s\n", group.rank(), status.to_string().c_str());
@@ -389,6 +429,62 @@ TEST(GroupFaults, AnyCollectiveWaitsForALateRankUntilItsDeadlineAndNamesIt) {
         return blames_the_late(status);
       });
     }
+  }
+}
+
+// --- all_to_all by lists
+
+TEST(GroupFaults, ListsOfWhichSomeAreLongTakeTurns) {
+  for (const Wire& wire : kWires) {
+    for (const Rank size : {2u, 3u, 9u}) {
+      on_wire(wire, size, [&](ProcessGroup& group) {
+        for (uint64_t round = 0; round < (size > 4 ? 16u : 48u); ++round) {
+          Lists lists(round, group.rank(), size);
+          // Every third time it is started, with another one behind it.
+          const bool starts = round % 3 == 2;
+          Work work = starts ? group.start(lists.exchange()) : Work();
+          Lists next(round + 1, group.rank(), size);
+          if (Status status = group.run(next.exchange()); !status.ok()) return status;
+          if (starts && !work.wait().ok()) return work.status();
+          if (starts && !lists.right(round, group.rank())) return Status(StatusCode::internal, "wrong, started");
+          if (!next.right(round + 1, group.rank())) return Status(StatusCode::internal, "wrong, run");
+        }
+        return Status();
+      });
+    }
+  }
+}
+
+TEST(GroupFaults, ListsThatDoNotFitAreNamedOnEveryRank) {
+  on_wire(kWires[0], 3, [&](ProcessGroup& group) {
+    for (uint64_t round = 0; round < 12; ++round) {
+      const Rank giver = static_cast<Rank>(round % 3), taker = (giver + 1) % 3;
+      const uint64_t takes = pair_count(0, 3, giver, taker), gives = round % 2 == 0 ? takes + 1 : kLong;
+      Lists lists(0, group.rank(), 3);
+      if (group.rank() == giver) lists.inputs[taker].resize(gives);
+      const Status status = group.run(lists.exchange());
+      const std::string sizes =
+          std::to_string(4 * gives) + " bytes are given where " + std::to_string(4 * takes) + " are taken";
+      if (status.message().find(sizes) == std::string::npos) return expect(false, "got " + status.to_string());
+      const std::vector<Rank> both = {std::min(giver, taker), std::max(giver, taker)};
+      if (Status blame = expect_blame(status, StatusCode::mismatch, both); !blame.ok()) return blame;
+      if (Status after = group.run(barrier()); !after.ok()) return after;
+    }
+    return Status();
+  });
+}
+
+TEST(GroupFaults, ListsWaitForALateRankUntilTheirDeadlineAndNameIt) {
+  for (uint64_t round = 0; round < 4; ++round) {  // short, one long, short, all long
+    on_wire(kWires[0], 4, [&](ProcessGroup& group) {
+      if (group.rank() == 2) {
+        std::this_thread::sleep_for(400ms);
+        return Status();
+      }
+      if (Status set = group.set_timeout(100ms); !set.ok()) return set;
+      Lists lists(round, group.rank(), 4);
+      return expect_blame(group.run(lists.exchange()), StatusCode::timeout, {2});
+    });
   }
 }
 

@@ -92,7 +92,10 @@ bool takes_eager_path(const Call& call) {
   request.equal = call.collective != Collective::all_to_all || call.size_agreed;
   request.counts_known = call.size_agreed;
   request.counts.assign(call.ranks, request.count);
-  return backend::native::takes_eager_path(request, call.ranks, transport::shm::kEagerPayload);
+  const unsigned cores = call.cores != 0 ? call.cores : std::max(1u, std::thread::hardware_concurrency());
+  const bool by_pair = backend::native::differs_by_pair(request) && call.ranks <= cores;
+  return backend::native::takes_eager_path(request, 0, call.ranks,
+                                           by_pair ? transport::shm::kPairsShown : transport::shm::kEagerPayload);
 }
 
 std::vector<plan::Schedule> schedules_of(const algorithms::Algorithm& algorithm, const Call& call) {

@@ -41,6 +41,9 @@ bool NativeBackend::advance_collective() {
         case executor::Eager::Outcome::done:
           end_collective(job, Status());
           return true;
+        case executor::Eager::Outcome::planned:
+          if (Status status = begin_planned(job); !status.ok()) end_collective(job, std::move(status));
+          return true;
         case executor::Eager::Outcome::withdrawn:
           job.phase_ = Phase::withdrawn;
           return true;
@@ -103,9 +106,10 @@ Status NativeBackend::known_to_fail(uint64_t sequence) {
 }
 
 // Whether the operation is of so few bytes that every rank's input travels with its arrival: a decision from agreed
-// facts.
+// facts, or one that each rank's line tells.
 bool NativeBackend::eager(const Request& request) const {
-  return takes_eager_path(request, facts_.size, transport_->eager_limit());
+  const uint64_t limit = differs_by_pair(request) ? transport_->pairs_limit() : transport_->eager_limit();
+  return takes_eager_path(request, facts_.rank, facts_.size, limit);
 }
 
 // Expects begun_signature_ to be that of the request.
@@ -119,6 +123,7 @@ void NativeBackend::begin_eager(const Request& request, uint64_t sequence) {
   call.root = request.root;
   call.part_bytes = request.count * size_of(request.type);
   call.part_elements = request.counts.empty() ? nullptr : request.counts.data();
+  call.by_pair = differs_by_pair(request);
   call.may_lend = !request.in_place;
   call.binding = bindings_.data();
   eager_.start(call, begun_signature_, fingerprint(begun_signature_), sequence, *transport_);

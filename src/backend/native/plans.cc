@@ -26,7 +26,22 @@ uint64_t block_bytes(const Request& request, const GroupFacts& facts) {
   return bytes == 0 || bytes >= executor::kTeamOperation ? kBlockBytes * facts.threads : kBlockBytes;
 }
 
+// Eager operations whose sizes differ by pair: of so many ranks at most, and what is shown for each besides its data.
+constexpr Rank kMostPairs = 512;
+constexpr uint64_t kPairBytes = sizeof(uint32_t);
+
 uint64_t sum(const std::vector<uint64_t>& counts) { return std::accumulate(counts.begin(), counts.end(), uint64_t{0}); }
+
+// Of what `rank` gives to all others; counts' sums may overflow, so no further than beyond `limit`.
+uint64_t shown_bytes(const std::vector<uint64_t>& counts, Rank rank, uint64_t width, uint64_t limit) {
+  uint64_t bytes = 0;
+  for (Rank other = 0; other < counts.size(); ++other) {
+    if (other == rank) continue;
+    if (counts[other] > limit || bytes > limit) return limit + 1;
+    bytes += counts[other] * width;
+  }
+  return bytes;
+}
 
 }  // namespace
 
@@ -128,7 +143,9 @@ uint64_t agreed_bytes(const Request& request, Rank size) {
   }
 }
 
-bool takes_eager_path(const Request& request, Rank size, uint64_t limit) {
+bool differs_by_pair(const Request& request) { return request.collective == Collective::all_to_all && !request.equal; }
+
+bool takes_eager_path(const Request& request, Rank rank, Rank size, uint64_t limit) {
   if (limit == 0 || request.collective == Collective::batch) return false;
   if (!request.algorithm.empty() && request.algorithm != "eager") return false;
   const uint64_t width = size_of(request.type);
@@ -149,7 +166,8 @@ bool takes_eager_path(const Request& request, Rank size, uint64_t limit) {
     case Collective::reduce_scatter:
       return agreed_bytes(request, size) <= limit;
     case Collective::all_to_all:
-      return request.equal && agreed_bytes(request, size) <= limit;
+      if (request.equal) return agreed_bytes(request, size) <= limit;
+      return size <= kMostPairs && shown_bytes(request.counts, rank, width, limit) + size * kPairBytes <= limit;
     default:
       return false;
   }

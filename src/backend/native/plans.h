@@ -59,8 +59,10 @@ algorithms::Facts selection_facts(const Request& request, const plan::Problem& p
 // Bytes of the larger side of the operation, as the command line counts them; agreed, or 0 where sizes differ by pair.
 uint64_t agreed_bytes(const Request& request, Rank size);
 
-// Whether it goes by the eager path, where a rank's input may have `limit` bytes (0: there is none). Agreed.
-bool takes_eager_path(const Request& request, Rank size, uint64_t limit);
+// Whether it goes by the eager path, where a rank's input may have `limit` bytes (0: there is none). Agreed, but where
+// sizes differ by pair: there it says whether this rank can, and all go by plan if one cannot.
+bool takes_eager_path(const Request& request, Rank rank, Rank size, uint64_t limit);
+bool differs_by_pair(const Request& request);
 
 // Plans that were made, the least recently used of them dropped when they exceed `kMostBytes`. Used by the driver
 // alone.

@@ -391,6 +391,9 @@ Status NativeBackend::expired(Job& job) {
                   facts_.epoch, job.sequence_);
   }
   if (job.phase_ == Phase::running) execution_.waiting_for(&late);
+  for (Rank rank = 0; rank < facts_.size && job.phase_ == Phase::gathering && all_local_; ++rank) {
+    if (rank != facts_.rank && shm_->owes_table(rank)) late.push_back(rank);
+  }
   std::sort(late.begin(), late.end());
   late.erase(std::unique(late.begin(), late.end()), late.end());
   return Status(

@@ -6,7 +6,7 @@
 //   Line × 2  what it called, in turn for odd and even sequence numbers. Every rank waits for all lines of an
 //             operation, so whoever begins operation s + 2 knows that everyone is done with the line of s
 //   payloads  the data of eager operations that do not fit the line and are not lent
-//   tables    where its buffers are, for operations that peers read directly
+//   tables    where its buffers are, for operations that peers read directly; sizes that may differ by pair
 //   outgoing  for each peer: messages announced to it
 //   incoming  for each peer: how far its messages were taken
 #pragma once
@@ -24,11 +24,14 @@ namespace regroup::transport::shm {
 inline constexpr uint64_t kInlinePayload = 40;       // bytes in a Line
 inline constexpr uint64_t kEagerPayload = 64 << 10;  // bytes behind it
 inline constexpr uint64_t kLendFrom = 4 << 10;       // smaller inputs are copied: that costs less than giving back
-inline constexpr uint64_t kTableBytes = 16 << 10;    // greater tables get a segment of their own
-inline constexpr uint32_t kSlots = 64;               // messages announced to one peer and not yet taken
-inline constexpr uint64_t kSlotPayload = 128;        // bytes of a message that travel in its slot
-inline constexpr uint64_t kChunk = 64 << 10;         // staged messages: bytes a piece
-inline constexpr uint32_t kChunks = 4;               // pieces under way between two ranks
+// Where sizes differ by pair: with a core for each rank, what a rank gives in all is quicker fetched from where it lies
+// if it is more than this; otherwise a plan's marks, at which ranks take turns on a core, cost more than the copy.
+inline constexpr uint64_t kPairsShown = 12 << 10;
+inline constexpr uint64_t kTableBytes = 16 << 10;  // greater tables get a segment of their own
+inline constexpr uint32_t kSlots = 64;             // messages announced to one peer and not yet taken
+inline constexpr uint64_t kSlotPayload = 128;      // bytes of a message that travel in its slot
+inline constexpr uint64_t kChunk = 64 << 10;       // staged messages: bytes a piece
+inline constexpr uint32_t kChunks = 4;             // pieces under way between two ranks
 
 struct alignas(64) Head {
   std::atomic<uint64_t> progress;  // sequence << 24 | mark
@@ -40,8 +43,11 @@ struct alignas(64) Head {
 
 constexpr uint64_t progress_of(uint64_t sequence, plan::Mark mark) { return sequence << 24 | mark; }
 
-// Where the input of an eager operation is. Of others: what the rank says about staging.
+// Where the input of an eager operation is. Of others: what the rank says about staging. Where sizes differ by pair, a
+// rank that shows its input changes this word, last, when it adds its table.
 enum class Shown : uint64_t { in_line, behind, lent, no_staging, may_stage, wants_staging };
+
+constexpr bool has_table(Shown shown) { return shown >= Shown::no_staging; }
 
 struct alignas(64) Line {
   std::atomic<uint64_t> sequence;  // last: what follows belongs to it
@@ -49,8 +55,16 @@ struct alignas(64) Line {
   // looks at `sequence` again afterwards.
   std::atomic<uint64_t> fingerprint;
   std::atomic<Shown> shown;
-  std::byte payload[kInlinePayload];  // lent: a Lent
+  std::byte payload[kInlinePayload];  // lent: a Lent; sizes that differ by pair: see below
 };
+
+// An eager operation whose sizes differ by pair: the balance (executor/eager.h) lies first in the line; then, by rank,
+// where what it gives to that rank begins (uint32_t); then the data. The offsets lie behind the line where they do not
+// fit into it, and so does the data.
+constexpr uint64_t pair_header(Rank size) { return sizeof(uint64_t) + size * sizeof(uint32_t); }
+constexpr uint64_t pair_offsets_behind(Rank size) {
+  return pair_header(size) <= kInlinePayload ? 0 : size * sizeof(uint32_t);
+}
 
 // An input in the owner's mapped memory.
 struct Lent {

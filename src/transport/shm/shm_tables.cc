@@ -74,6 +74,25 @@ bool ShmTransport::write_table(const Opening& opening, uint64_t parity) {
   return all_mapped;
 }
 
+// A table of nothing but what this rank gives to and takes from each: for `find_pair_conflict`.
+void ShmTransport::write_sizes(const SpaceMemory& input, const SpaceMemory& output, uint64_t parity) {
+  const Rank size = options_.size;
+  LineDetail& detail = own().details[parity];
+  detail.table_segment = 0;
+  detail.table_bytes = sizeof(TableHead) + 2 * size * sizeof(uint64_t);
+  REGROUP_ASSERT(detail.table_bytes <= kTableBytes);
+  std::byte* to = own().tables[parity];
+  const TableHead head{0, size, 0};
+  std::memcpy(to, &head, sizeof head);
+  to += sizeof head;
+  for (const SpaceMemory* memory : {&input, &output}) {
+    for (Rank rank = 0; rank < size; ++rank, to += sizeof(uint64_t)) {
+      const uint64_t bytes = memory->bytes_of(rank);
+      std::memcpy(to, &bytes, sizeof bytes);
+    }
+  }
+}
+
 std::span<const std::byte> ShmTransport::table_of(Rank rank) {
   const Control& control = *peers_[rank].control;
   const LineDetail& detail = control.details[sequence_ & 1];

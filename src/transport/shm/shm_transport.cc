@@ -229,7 +229,7 @@ void ShmTransport::woke() { own().head.sleeping.store(0, std::memory_order_relax
 // --- a collective operation
 
 void ShmTransport::begin(const Opening& opening) {
-  forget_gone();
+  if (opening.sequence != sequence_) forget_gone();  // it may follow begin_pairs
   sequence_ = opening.sequence;
   fingerprint_ = fingerprint(opening.signature);
   arrived_ = 0;
@@ -244,7 +244,7 @@ void ShmTransport::begin(const Opening& opening) {
   line.shown.store(!opening.may_stage ? Shown::no_staging
                    : wanted           ? Shown::wants_staging
                                       : Shown::may_stage,
-                   std::memory_order_relaxed);
+                   std::memory_order_release);  // the line may be there already: begin_pairs
   line.sequence.store(sequence_, std::memory_order_release);
   ring_sleepers();
 }
@@ -265,6 +265,7 @@ Gathering ShmTransport::gathered(Conflict* conflict) {
       return Gathering::failed;
   }
   if (differ) return Gathering::conflict;
+  if (tables_are_due()) return Gathering::waiting;
   if (has_offers_.load(std::memory_order_acquire)) take_offers();
   bool ready = true;
   for (const Rank rank : local_) ready &= resolve(rank);
@@ -273,6 +274,22 @@ Gathering ShmTransport::gathered(Conflict* conflict) {
   staged_ = wants_staging();
   complete_ = true;
   return Gathering::complete;
+}
+
+// Whether some have opened the operation with a table, and others, who show their input, have yet to add theirs.
+bool ShmTransport::tables_are_due() const {
+  const uint64_t parity = sequence_ & 1;
+  const bool own_table = has_table(own().lines[parity].shown.load(std::memory_order_relaxed));
+  for (const Rank rank : local_) {
+    if (has_table(peers_[rank].control->lines[parity].shown.load(std::memory_order_acquire)) != own_table) return true;
+  }
+  return false;
+}
+
+bool ShmTransport::owes_table(Rank rank) const {
+  const Line& line = peers_[rank].control->lines[sequence_ & 1];
+  return line.sequence.load(std::memory_order_acquire) == sequence_ &&
+         !has_table(line.shown.load(std::memory_order_relaxed));
 }
 
 // Whether all can stage and some want to.
@@ -393,11 +410,7 @@ std::byte* ShmTransport::scratch(uint64_t bytes) {
 
 bool ShmTransport::begin_eager(uint64_t sequence, const Signature& signature, uint64_t print,
                                const SpaceMemory& payload, bool may_lend) {
-  if (has_offers_.load(std::memory_order_acquire)) forget_gone();
-  sequence_ = sequence;
-  fingerprint_ = print;
-  arrived_ = 0;
-  complete_ = false;
+  open_eager(sequence, print);
   const uint64_t parity = sequence & 1;
   Line& line = own().lines[parity];
   const uint64_t bytes = payload.total();
@@ -417,12 +430,52 @@ bool ShmTransport::begin_eager(uint64_t sequence, const Signature& signature, ui
       to += take;
     });
   }
+  publish_eager(signature, shown);
+  return shown == Shown::lent;
+}
+
+void ShmTransport::begin_pairs(uint64_t sequence, const Signature& signature, uint64_t print, const SpaceMemory& input,
+                               const SpaceMemory& output, uint64_t balance) {
+  open_eager(sequence, print);
+  const uint64_t parity = sequence & 1;
+  const Rank size = options_.size;
+  Line& line = own().lines[parity];
+  std::memcpy(line.payload, &balance, sizeof balance);
+  std::byte* behind = own().payloads[parity];
+  std::byte* offsets = pair_offsets_behind(size) == 0 ? line.payload + sizeof balance : behind;
+  uint32_t bytes = 0;
+  for (Rank rank = 0; rank < size; ++rank) {
+    std::memcpy(offsets + rank * sizeof bytes, &bytes, sizeof bytes);
+    if (rank != options_.rank) bytes += static_cast<uint32_t>(input.bytes_of(rank));
+  }
+  const bool fits = pair_header(size) + bytes <= kInlinePayload;
+  std::byte* to = fits ? line.payload + pair_header(size) : behind + pair_offsets_behind(size);
+  for (Rank rank = 0; rank < size; ++rank) {
+    const Segment part = input.part(rank);
+    if (rank == options_.rank || part.bytes == 0) continue;
+    std::memcpy(to, part.data, part.bytes);
+    to += part.bytes;
+  }
+  write_sizes(input, output, parity);
+  publish_eager(signature, fits ? Shown::in_line : Shown::behind);
+}
+
+void ShmTransport::open_eager(uint64_t sequence, uint64_t print) {
+  if (has_offers_.load(std::memory_order_acquire)) forget_gone();
+  sequence_ = sequence;
+  fingerprint_ = print;
+  arrived_ = 0;
+  complete_ = false;
+}
+
+void ShmTransport::publish_eager(const Signature& signature, Shown shown) {
+  const uint64_t parity = sequence_ & 1;
+  Line& line = own().lines[parity];
   tell_what(signature, parity);
   line.shown.store(shown, std::memory_order_relaxed);
-  line.fingerprint.store(print, std::memory_order_relaxed);
-  line.sequence.store(sequence, std::memory_order_release);
+  line.fingerprint.store(fingerprint_, std::memory_order_relaxed);
+  line.sequence.store(sequence_, std::memory_order_release);
   ring_sleepers();
-  return shown == Shown::lent;
 }
 
 bool ShmTransport::eager_input(Rank rank, uint64_t sequence, bool needed, EagerInput* input) {
@@ -444,6 +497,26 @@ bool ShmTransport::eager_input(Rank rank, uint64_t sequence, bool needed, EagerI
   if (has_offers_.load(std::memory_order_acquire)) take_offers();
   input->data = mapped(rank, lent.segment, lent.offset, lent.bytes);
   return input->data != nullptr || is_gone(peers_[rank], lent.segment);
+}
+
+bool ShmTransport::pair_input(Rank rank, uint64_t sequence, EagerInput* input) {
+  const Control& control = *peers_[rank].control;
+  const Line& line = control.lines[sequence & 1];
+  if (line.sequence.load(std::memory_order_acquire) < sequence) return false;
+  input->fingerprint = line.fingerprint.load(std::memory_order_relaxed);
+  if (input->fingerprint != fingerprint_) return true;
+  const Shown shown = line.shown.load(std::memory_order_relaxed);
+  input->planned = has_table(shown);
+  if (input->planned) return true;
+  const Rank size = options_.size;
+  const std::byte* behind = control.payloads[sequence & 1];
+  const std::byte* offsets = pair_offsets_behind(size) == 0 ? line.payload + sizeof input->balance : behind;
+  uint32_t offset = 0;
+  std::memcpy(&input->balance, line.payload, sizeof input->balance);
+  std::memcpy(&offset, offsets + options_.rank * sizeof offset, sizeof offset);
+  input->data =
+      (shown == Shown::in_line ? line.payload + pair_header(size) : behind + pair_offsets_behind(size)) + offset;
+  return true;
 }
 
 }  // namespace regroup::transport::shm

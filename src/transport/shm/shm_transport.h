@@ -58,7 +58,7 @@ class ShmTransport final : public Transport {
   void left(Rank peer);
 
   // Whether inputs of eager operations are lent. Giving them back costs another turn of all ranks, which is dear where
-  // they outnumber the cores: then copies are quicker.
+  // they outnumber the cores: then copies are quicker, also of longer lists.
   void set_lends(bool lends) { lends_ = lends; }
 
   // The highest sequence number that `peer` has begun. Any thread.
@@ -70,6 +70,8 @@ class ShmTransport final : public Transport {
     base::Time began{};
   };
   Entered last_entered(Rank peer) const;
+  // Whether `peer` is where this rank is and has yet to add its table to the input that it shows.
+  bool owes_table(Rank peer) const;
 
   std::string_view name() const override { return "shm"; }
   bool one_sided(Rank peer) const override { return options_.local[peer] && cross_process_reads_; }
@@ -95,8 +97,12 @@ class ShmTransport final : public Transport {
   bool prepare_sleep() override;
   void woke() override;
   uint64_t eager_limit() const override { return all_local_ ? kEagerPayload : 0; }
+  uint64_t pairs_limit() const override { return lends_ ? std::min(kPairsShown, eager_limit()) : eager_limit(); }
   bool begin_eager(uint64_t sequence, const Signature& signature, uint64_t fingerprint, const SpaceMemory& payload,
                    bool may_lend) override;
+  void begin_pairs(uint64_t sequence, const Signature& signature, uint64_t fingerprint, const SpaceMemory& input,
+                   const SpaceMemory& output, uint64_t balance) override;
+  bool pair_input(Rank peer, uint64_t sequence, EagerInput* input) override;
   bool eager_input(Rank peer, uint64_t sequence, bool needed, EagerInput* input) override;
 
  private:
@@ -177,10 +183,14 @@ class ShmTransport final : public Transport {
   void forget_gone();
   // --- tables
   bool write_table(const Opening& opening, uint64_t parity);
+  void write_sizes(const SpaceMemory& input, const SpaceMemory& output, uint64_t parity);
   std::span<const std::byte> table_of(Rank rank);
   bool resolve(Rank peer);
   bool find_conflict(Conflict* conflict);
   bool wants_staging() const;
+  bool tables_are_due() const;
+  void open_eager(uint64_t sequence, uint64_t fingerprint);
+  void publish_eager(const Signature& signature, Shown shown);
   bool find_pair_conflict(Conflict* conflict);
   // --- messages
   bool take_announcements(Rank rank);

@@ -12,7 +12,9 @@ namespace regroup::transport::sim {
 
 namespace {
 
-constexpr uint64_t progress_of(uint64_t sequence, plan::Mark mark) { return sequence << 24 | mark; }
+constexpr uint64_t progress_of(uint64_t sequence, plan::Mark mark) { return sequence << 25 | uint64_t{mark} << 1; }
+// Beyond having begun: there is a table.
+constexpr uint64_t table_of(uint64_t sequence) { return progress_of(sequence, 0) | 1; }
 constexpr size_t index(plan::Space space) { return static_cast<size_t>(space); }
 
 }  // namespace
@@ -38,7 +40,7 @@ SimTransport::Line& SimTransport::open(uint64_t sequence, const Signature& signa
   line.signature = signature;
   line.fingerprint = transport::fingerprint(signature);
   line.ended = false;
-  line.lent = false;
+  line.lent = line.tabled = false;
   line.members.clear();
   line.lists.clear();
   line.gives.clear();
@@ -47,7 +49,11 @@ SimTransport::Line& SimTransport::open(uint64_t sequence, const Signature& signa
 }
 
 void SimTransport::begin(const Opening& opening) {
-  Line& line = open(opening.sequence, opening.signature);
+  // It may follow begin_pairs; slow ranks look at what that showed.
+  const bool shown = opening.sequence == sequence_;
+  Line& line = shown ? lines_[sequence_ & 1] : open(opening.sequence, opening.signature);
+  line.tabled = true;
+  line.ended = false;
   line.members.assign(opening.members.begin(), opening.members.end());
   for (MemberMemory& member : line.members) {
     for (SpaceMemory& space : member.spaces) {
@@ -59,7 +65,7 @@ void SimTransport::begin(const Opening& opening) {
   line.gives.assign(opening.gives.begin(), opening.gives.end());
   line.takes.assign(opening.takes.begin(), opening.takes.end());
   if (network_.options_.breach == Breach::marks_before_writes) take_copies();
-  network_.publish(rank_, progress_of(sequence_, 0));
+  network_.publish(rank_, table_of(sequence_));
 }
 
 Gathering SimTransport::gathered(Conflict* conflict) {
@@ -92,24 +98,30 @@ Gathering SimTransport::gathered(Conflict* conflict) {
     }
   }
   for (const Rank other : peers) {
-    const Line& theirs = peer(other).lines_[sequence_ & 1];
-    if (mine.gives.empty() || theirs.gives.empty()) continue;
-    for (const bool giving : {true, false}) {
-      const uint64_t gives = giving ? mine.gives[other] : theirs.gives[rank_];
-      const uint64_t takes = giving ? theirs.takes[rank_] : mine.takes[other];
-      if (gives == takes) continue;
+    if (sees_table(other, sequence_) != mine.tabled) return Gathering::waiting;
+  }
+  peers.push_back(rank_);
+  return sizes_differ(peers, conflict) ? Gathering::conflict : Gathering::complete;
+}
+
+// Whether one of these ranks gives another something else than that one takes.
+bool SimTransport::sizes_differ(const std::vector<Rank>& ranks, Conflict* conflict) {
+  for (const Rank giver : ranks) {
+    for (const Rank taker : ranks) {
+      const Line &gives = peer(giver).lines_[sequence_ & 1], &takes = peer(taker).lines_[sequence_ & 1];
+      if (gives.gives.empty() || takes.takes.empty() || gives.gives[taker] == takes.takes[giver]) continue;
       *conflict = Conflict();
-      conflict->first = giving ? rank_ : other;
-      conflict->second = giving ? other : rank_;
-      conflict->differ = {conflict->first, conflict->second};
-      conflict->first_signature = conflict->second_signature = mine.signature;
+      conflict->first = giver;
+      conflict->second = taker;
+      conflict->differ = {giver, taker};
+      conflict->first_signature = conflict->second_signature = gives.signature;
       conflict->sizes = true;
-      conflict->gives = gives;
-      conflict->takes = takes;
-      return Gathering::conflict;
+      conflict->gives = gives.gives[taker];
+      conflict->takes = takes.takes[giver];
+      return true;
     }
   }
-  return Gathering::complete;
+  return false;
 }
 
 void SimTransport::end() {
@@ -132,7 +144,7 @@ Located SimTransport::locate(Rank rank, uint16_t member, plan::Space space, uint
   const bool seen = progress_[rank] >= progress_of(sequence_, 0);
   if (!one_sided(rank) || !seen || line.sequence != sequence_ || member >= line.members.size()) {
     network_.violation("rank " + std::to_string(rank_) + " reads memory of rank " + std::to_string(rank) +
-                       ", which is not in the operation with it");
+                       ", which is not in operation " + std::to_string(sequence_) + " with it");
     return {};
   }
   if (line.ended && owner.withdrawn_ < sequence_ && network_.options_.breach != Breach::late_withdrawal) {
@@ -210,20 +222,65 @@ bool SimTransport::begin_eager(uint64_t sequence, const Signature& signature, ui
   return line.lent;
 }
 
-bool SimTransport::eager_input(Rank rank, uint64_t sequence, bool needed, EagerInput* input) {
-  if (rank != rank_ && progress_[rank] < progress_of(sequence, 0)) return false;
-  const SimTransport& owner = peer(rank);
-  const Line& line = owner.lines_[sequence & 1];
-  if (line.sequence != sequence) {
-    network_.violation("rank " + std::to_string(rank_) + " looks for an input that rank " + std::to_string(rank) +
-                       " no longer shows");
-    return false;
+void SimTransport::begin_pairs(uint64_t sequence, const Signature& signature, uint64_t fingerprint,
+                               const SpaceMemory& input, const SpaceMemory& output, uint64_t balance) {
+  Line& line = open(sequence, signature);
+  line.fingerprint = fingerprint;
+  line.payload.clear();
+  line.offsets.clear();
+  line.balance = balance;
+  line.ended = true;  // nobody reads the caller's memory
+  for (Rank rank = 0; rank < network_.size(); ++rank) {
+    const Segment segment = input.part(rank);
+    line.offsets.push_back(line.payload.size());
+    if (rank != rank_) line.payload.insert(line.payload.end(), segment.data, segment.data + segment.bytes);
+    line.gives.push_back(segment.bytes);
+    line.takes.push_back(output.bytes_of(rank));
   }
+  line.payload.resize(line.payload.size() + 64, kGarbage);
+  network_.publish(rank_, progress_of(sequence_, 0));
+}
+
+// What a rank shows, once this one has seen that it has begun the operation.
+const SimTransport::Line* SimTransport::shown_line(Rank rank, uint64_t sequence) {
+  if (rank != rank_ && progress_[rank] < progress_of(sequence, 0)) return nullptr;
+  const Line& line = peer(rank).lines_[sequence & 1];
+  if (line.sequence == sequence) return &line;
+  network_.violation("rank " + std::to_string(rank_) + " looks for an input that rank " + std::to_string(rank) +
+                     " no longer shows");
+  return nullptr;
+}
+
+// Who has gone on to the next operation has shown all of this one.
+bool SimTransport::sees_table(Rank rank, uint64_t sequence) {
+  if (progress_[rank] >= progress_of(sequence + 1, 0)) return peer(rank).lines_[sequence & 1].tabled;
+  return progress_[rank] >= table_of(sequence);
+}
+
+bool SimTransport::pair_input(Rank rank, uint64_t sequence, EagerInput* input) {
+  const Line* line = shown_line(rank, sequence);
+  if (line == nullptr) return false;
+  input->fingerprint = line->fingerprint;
+  if (line->fingerprint != lines_[sequence & 1].fingerprint) return true;
+  input->planned = rank != rank_ && sees_table(rank, sequence);
+  if (input->planned) return true;
+  input->balance = line->balance;
+  input->data = line->payload.data() + line->offsets[rank_];
+  return true;
+}
+
+bool SimTransport::eager_input(Rank rank, uint64_t sequence, bool needed, EagerInput* input) {
+  const Line* shown = shown_line(rank, sequence);
+  if (shown == nullptr) return false;
+  const Line& line = *shown;
+  const SimTransport& owner = peer(rank);
   if (needed && line.lent && line.ended && rank != rank_ && owner.withdrawn_ < sequence) {
     network_.violation("rank " + std::to_string(rank_) + " reads the input of rank " + std::to_string(rank) +
                        ", which has returned");
   }
-  *input = {line.lent ? line.lent_data : line.payload.data(), line.fingerprint, line.lent};
+  input->data = line.lent ? line.lent_data : line.payload.data();
+  input->fingerprint = line.fingerprint;
+  input->lent = line.lent;
   return true;
 }
 
@@ -252,8 +309,8 @@ std::string SimTransport::describe() const {
   std::string text = "rank " + std::to_string(rank_) + ", operation " + std::to_string(sequence_) + ", has seen";
   for (Rank rank = 0; rank < network_.size(); ++rank) {
     if (rank == rank_ || !one_sided(rank)) continue;
-    text += " " + std::to_string(rank) + "@" + std::to_string(progress_[rank] >> 24) + "/" +
-            std::to_string(progress_[rank] & plan::kDone);
+    text += " " + std::to_string(rank) + "@" + std::to_string(progress_[rank] >> 25) + "/" +
+            std::to_string(progress_[rank] >> 1 & plan::kDone);
   }
   for (const Message* message : receives_) {
     text += "; receives message " + std::to_string(message->key.number) + " of operation " +

@@ -82,6 +82,9 @@ class SimTransport final : public Transport {
   uint64_t eager_limit() const override;
   bool begin_eager(uint64_t sequence, const Signature& signature, uint64_t fingerprint, const SpaceMemory& payload,
                    bool may_lend) override;
+  void begin_pairs(uint64_t sequence, const Signature& signature, uint64_t fingerprint, const SpaceMemory& input,
+                   const SpaceMemory& output, uint64_t balance) override;
+  bool pair_input(Rank peer, uint64_t sequence, EagerInput* input) override;
   bool eager_input(Rank peer, uint64_t sequence, bool needed, EagerInput* input) override;
 
   std::string describe() const;
@@ -95,11 +98,14 @@ class SimTransport final : public Transport {
     Signature signature;
     uint64_t fingerprint = 0;
     bool ended = false;
+    bool tabled = false;                // opened by `begin`: `members` count
     std::vector<MemberMemory> members;  // their lists point into `lists`
     std::vector<std::vector<Segment>> lists;
     std::vector<uint64_t> gives, takes;
     std::vector<std::byte> payload;
-    bool lent = false;  // the eager input lies at `lent_data`, in the caller's memory
+    std::vector<uint64_t> offsets;  // in `payload`, of what it gives to each rank, where sizes differ by pair
+    uint64_t balance = 0;           // likewise
+    bool lent = false;              // the eager input lies at `lent_data`, in the caller's memory
     const std::byte* lent_data = nullptr;
   };
   // What peers see where writes lag behind marks.
@@ -110,6 +116,9 @@ class SimTransport final : public Transport {
 
   Line& open(uint64_t sequence, const Signature& signature);
   SimTransport& peer(Rank rank);
+  bool sees_table(Rank rank, uint64_t sequence);
+  const Line* shown_line(Rank rank, uint64_t sequence);
+  bool sizes_differ(const std::vector<Rank>& ranks, Conflict* conflict);
   void handle(const Event& event);
   void match();
   bool match_one(const std::shared_ptr<Transfer>& transfer);
@@ -124,7 +133,7 @@ class SimTransport final : public Transport {
   bool mapped_ = true;  // whether peers reach this rank's memory directly, rather than by read()
   uint64_t sequence_ = 0;
   uint64_t withdrawn_ = 0;          // operations up to this one are taken back
-  std::vector<uint64_t> progress_;  // by peer: sequence << 24 | mark, as far as this rank has seen
+  std::vector<uint64_t> progress_;  // by peer: sequence << 25 | mark << 1 | has a table, as far as this rank has seen
   Line lines_[2];
   std::vector<Copy> copies_;
   std::vector<std::byte> scratch_;
