@@ -78,7 +78,12 @@ void NativeBackend::end(const Status& why, bool moves_on) {
   }
   if (!left_early.ok() && control_ != nullptr) tell_status(left_early, left_early.sequence());
   waker_.ring();
-  if (progress_.joinable()) progress_.join();
+  std::thread progress;
+  {
+    std::lock_guard lock(mutex_);
+    progress.swap(progress_);
+  }
+  if (progress.joinable()) progress.join();
   {
     // Whoever drives sees the alarm and ends; what waits has nobody to drive it.
     std::unique_lock lock(mutex_);
@@ -118,6 +123,12 @@ Status NativeBackend::refusal_locked() {
                   "more than " + std::to_string(kMostOutstanding) + " operations are under way");
   }
   return Status();
+}
+
+// Somebody else may want to go on; or wait for the last to stop.
+void NativeBackend::stop_driving_locked() {
+  driving_ = false;
+  if (outstanding_ > 0 || closing_) changed_.notify_all();
 }
 
 void NativeBackend::enqueue_locked(Job& job) {
@@ -179,8 +190,7 @@ Status NativeBackend::run_eager(const Request& request, std::unique_lock<std::mu
   collectives_.push_back(&job);
   drive(&job, base::Time::max());
   lock.lock();
-  driving_ = false;
-  if (outstanding_ > 0) changed_.notify_all();
+  stop_driving_locked();
   return job.status_;
 }
 
@@ -211,7 +221,7 @@ std::shared_ptr<Pending> NativeBackend::start(Request request) {
     adopt();
     (void)turn();
     lock.lock();
-    driving_ = false;
+    stop_driving_locked();
     if (outstanding_ == 0) return job;
   }
   ensure_progress_thread_locked();
@@ -231,8 +241,7 @@ bool NativeBackend::wait_for(Job& job, base::Time until, std::unique_lock<std::m
       lock.unlock();
       drive(&job, until);
       lock.lock();
-      driving_ = false;
-      if (outstanding_ > 0) changed_.notify_all();  // somebody else may want to go on
+      stop_driving_locked();
       if (until != base::Time::max() && base::Clock::now() >= until) break;
       continue;
     }
@@ -291,8 +300,7 @@ void NativeBackend::progress_loop() {
     lock.unlock();
     drive(nullptr, base::Time::max());
     lock.lock();
-    driving_ = false;
-    changed_.notify_all();
+    stop_driving_locked();
   }
 }
 

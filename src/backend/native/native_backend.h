@@ -96,6 +96,7 @@ class NativeBackend final : public Backend {
 
   // --- calls in (native_backend.cc)
   Status refusal_locked();
+  void stop_driving_locked();
   void enqueue_locked(Job& job);
   Status run_eager(const Request& request, std::unique_lock<std::mutex>& lock);
   void split_batch(Job& job);
