@@ -13,8 +13,8 @@ using Clock = std::chrono::steady_clock;
 using Time = Clock::time_point;
 using Duration = std::chrono::nanoseconds;
 
-// The time of the system's last tick, some milliseconds ago at most: a read of memory, cheap enough for the shortest
-// operations. All processes of a host can compare it, and with Clock's.
+// The time of the system's last tick, some milliseconds ago at most: a read of memory, some 10 ns. All processes of a
+// host can compare it, and with Clock's.
 inline Time recent_tick() {
   timespec tick{};
   ::clock_gettime(CLOCK_MONOTONIC_COARSE, &tick);

@@ -101,6 +101,7 @@ void Service::remove_all(const Source* source) {
 }
 
 void Service::run() {
+  base::take_short_turns();
   std::array<epoll_event, 64> events;
   const auto patience = std::chrono::hours(1);  // every wait ends; this one has nothing to do then
   for (;;) {

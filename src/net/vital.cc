@@ -204,6 +204,7 @@ bool Vital::enlist() {
 }
 
 void Vital::run() {
+  base::take_short_turns();
   if (!enlist()) return;
   for (;;) {
     std::vector<Watched> left, dead;

@@ -204,10 +204,9 @@ ShmTransport::Entered ShmTransport::last_entered(Rank rank) const {
   return last;
 }
 
-void ShmTransport::tell_what(const Signature& signature, uint64_t parity) {
-  LineDetail& detail = own().details[parity];
-  detail.signature = signature;
-  detail.began.store(base::recent_tick().time_since_epoch().count(), std::memory_order_relaxed);
+// After the line was published: peers can go on meanwhile, and what follows has to wait for that store anyway.
+void ShmTransport::note_time(uint64_t parity) {
+  own().details[parity].began.store(base::recent_tick().time_since_epoch().count(), std::memory_order_relaxed);
 }
 
 void ShmTransport::ring_sleepers() {
@@ -236,7 +235,7 @@ void ShmTransport::begin(const Opening& opening) {
   complete_ = false;
   const uint64_t parity = sequence_ & 1;
   const bool all_mapped = write_table(opening, parity);
-  tell_what(opening.signature, parity);
+  own().details[parity].signature = opening.signature;
   Line& line = own().lines[parity];
   line.fingerprint.store(fingerprint_, std::memory_order_relaxed);
   // Threads of one process read each other's ordinary memory as it is.
@@ -246,6 +245,7 @@ void ShmTransport::begin(const Opening& opening) {
                                       : Shown::may_stage,
                    std::memory_order_release);  // the line may be there already: begin_pairs
   line.sequence.store(sequence_, std::memory_order_release);
+  note_time(parity);
   ring_sleepers();
 }
 
@@ -471,10 +471,11 @@ void ShmTransport::open_eager(uint64_t sequence, uint64_t print) {
 void ShmTransport::publish_eager(const Signature& signature, Shown shown) {
   const uint64_t parity = sequence_ & 1;
   Line& line = own().lines[parity];
-  tell_what(signature, parity);
+  own().details[parity].signature = signature;
   line.shown.store(shown, std::memory_order_relaxed);
   line.fingerprint.store(fingerprint_, std::memory_order_relaxed);
   line.sequence.store(sequence_, std::memory_order_release);
+  note_time(parity);
   ring_sleepers();
 }
 

@@ -171,7 +171,7 @@ class ShmTransport final : public Transport {
   };
 
   explicit ShmTransport(ShmOptions options) : options_(std::move(options)) {}
-  void tell_what(const Signature& signature, uint64_t parity);
+  void note_time(uint64_t parity);
   Control& own() const { return *reinterpret_cast<Control*>(control_segment_->data()); }
   void ring_sleepers();
   void await_readers() const;
