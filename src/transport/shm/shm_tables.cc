@@ -4,7 +4,9 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/fence.h"
 #include "transport/shm/shm_transport.h"
+#include "transport/shm/words.h"
 
 namespace regroup::transport::shm {
 
@@ -47,9 +49,7 @@ bool ShmTransport::write_table(const Opening& opening, uint64_t parity) {
   const uint64_t bytes = sizeof head + entries_.size() * sizeof(TableEntry) + lists_.size() * sizeof(ListEntry) +
                          2 * opening.gives.size() * sizeof(uint64_t);
   std::byte* to = own().tables[parity];
-  LineDetail& detail = own().details[parity];
-  detail.table_segment = 0;
-  detail.table_bytes = bytes;
+  SegmentId table_segment = 0;
   if (bytes > kTableBytes) {
     auto& segment = big_table_[parity];
     if (segment == nullptr || segment->bytes() < bytes) {
@@ -59,11 +59,12 @@ bool ShmTransport::write_table(const Opening& opening, uint64_t parity) {
       segment = made.ok() ? std::move(made).value() : nullptr;
     }
     to = segment != nullptr ? segment->data() : nullptr;
-    detail.table_segment = segment != nullptr ? segment->id() : kNoTable;
+    table_segment = segment != nullptr ? segment->id() : kNoTable;
   }
+  tell_table(table_segment, bytes, parity);
   if (to == nullptr) return all_mapped;
   const auto put = [&to](const void* data, uint64_t size) {
-    if (size > 0) std::memcpy(to, data, size);
+    store_words(to, data, size);
     to += size;
   };
   put(&head, sizeof head);
@@ -77,36 +78,61 @@ bool ShmTransport::write_table(const Opening& opening, uint64_t parity) {
 // A table of nothing but what this rank gives to and takes from each: for `find_pair_conflict`.
 void ShmTransport::write_sizes(const SpaceMemory& input, const SpaceMemory& output, uint64_t parity) {
   const Rank size = options_.size;
-  LineDetail& detail = own().details[parity];
-  detail.table_segment = 0;
-  detail.table_bytes = sizeof(TableHead) + 2 * size * sizeof(uint64_t);
-  REGROUP_ASSERT(detail.table_bytes <= kTableBytes);
+  const uint64_t whole = sizeof(TableHead) + 2 * size * sizeof(uint64_t);
+  REGROUP_ASSERT(whole <= kTableBytes);
+  tell_table(0, whole, parity);
   std::byte* to = own().tables[parity];
   const TableHead head{0, size, 0};
-  std::memcpy(to, &head, sizeof head);
+  store_words(to, &head, sizeof head);
   to += sizeof head;
   for (const SpaceMemory* memory : {&input, &output}) {
     for (Rank rank = 0; rank < size; ++rank, to += sizeof(uint64_t)) {
       const uint64_t bytes = memory->bytes_of(rank);
-      std::memcpy(to, &bytes, sizeof bytes);
+      store_words(to, &bytes, sizeof bytes);
     }
   }
 }
 
+void ShmTransport::tell_table(SegmentId segment, uint64_t bytes, uint64_t parity) {
+  LineDetail& detail = own().details[parity];
+  peers_[options_.rank].table_copied = 0;
+  store_words(&detail.table_segment, &segment, sizeof segment);
+  store_words(&detail.table_bytes, &bytes, sizeof bytes);
+}
+
+// A copy of a rank's table, made once an operation: a neighbour whose operation has ended early, by a notice from
+// another host, may write the table of the operation after next while this rank still works on this one.
 std::span<const std::byte> ShmTransport::table_of(Rank rank) {
+  Peer& peer = peers_[rank];
+  if (peer.table_copied == sequence_) return std::as_bytes(std::span(peer.table_copy));
+  const std::span<const std::byte> shared = shared_table_of(rank);
+  if (shared.data() == nullptr) return {};
+  peer.table_copy.resize(shared.size() / sizeof(uint64_t));
+  load_words(peer.table_copy.data(), shared.data(), shared.size());
+  base::load_fence();
+  if (peer.control->lines[sequence_ & 1].sequence.load(std::memory_order_acquire) != sequence_) {
+    overtaken_ = true;
+    return {};
+  }
+  peer.table_copied = sequence_;
+  return std::as_bytes(std::span(peer.table_copy));
+}
+
+// Where it is; nowhere while its segment is not here.
+std::span<const std::byte> ShmTransport::shared_table_of(Rank rank) {
   const Control& control = *peers_[rank].control;
   const LineDetail& detail = control.details[sequence_ & 1];
-  const uint64_t bytes = detail.table_bytes;
-  if (detail.table_segment != 0 && peers_[rank].in_process) {
+  const SegmentId segment = load_words(detail.table_segment);
+  const uint64_t bytes = load_words(detail.table_bytes) / sizeof(uint64_t) * sizeof(uint64_t);
+  if (segment != 0 && peers_[rank].in_process) {
     // Held, because its owner may leave while it is being looked at.
     std::shared_ptr<const OwnedSegment>& table = peers_[rank].table;
-    if (table == nullptr || table->id() != detail.table_segment) {
-      table = SegmentRegister::of_process().hold(detail.table_segment);
-    }
-    return table == nullptr ? std::span<const std::byte>() : std::span<const std::byte>(table->data(), bytes);
+    if (table == nullptr || table->id() != segment) table = SegmentRegister::of_process().hold(segment);
+    if (table == nullptr || table->bytes() < bytes) return {};
+    return std::span<const std::byte>(table->data(), bytes);
   }
-  if (detail.table_segment != 0) {
-    const std::byte* table = mapped(rank, detail.table_segment, 0, bytes);
+  if (segment != 0) {
+    const std::byte* table = mapped(rank, segment, 0, bytes);
     return table == nullptr ? std::span<const std::byte>() : std::span(table, bytes);
   }
   return {control.tables[sequence_ & 1], std::min(bytes, kTableBytes)};
@@ -139,7 +165,7 @@ bool ShmTransport::resolve(Rank rank) {
   TableView view;
   bool all = true;
   if (!TableView::open(table_of(rank), &view)) {
-    const SegmentId table = peer.control->details[sequence_ & 1].table_segment;
+    const SegmentId table = load_words(peer.control->details[sequence_ & 1].table_segment);
     all = table != kNoTable && (peer.in_process || is_gone(peer, table));
   } else if (!peer.in_process) {
     for (uint32_t i = 0; i < 3 * view.head->members; ++i) {
@@ -169,8 +195,8 @@ bool ShmTransport::find_pair_conflict(Conflict* conflict) {
       *conflict = Conflict();
       conflict->first = giver;
       conflict->second = taker;
-      conflict->first_signature = peers_[giver].control->details[parity].signature;
-      conflict->second_signature = peers_[taker].control->details[parity].signature;
+      conflict->first_signature = load_words(peers_[giver].control->details[parity].signature);
+      conflict->second_signature = load_words(peers_[taker].control->details[parity].signature);
       conflict->differ = {giver, taker};
       conflict->sizes = true;
       conflict->gives = views_[giver].gives[taker];

@@ -11,6 +11,7 @@
 #include <cstring>
 
 #include "base/fence.h"
+#include "transport/shm/words.h"
 
 namespace regroup::transport::shm {
 
@@ -196,7 +197,7 @@ ShmTransport::Entered ShmTransport::last_entered(Rank rank) const {
     last.sequence = entered(rank);
     if (last.sequence == 0) return last;
     const LineDetail& detail = peers_[rank].control->details[last.sequence & 1];
-    last.signature = detail.signature;
+    last.signature = load_words(detail.signature);
     last.began = base::Time(base::Duration(detail.began.load(std::memory_order_relaxed)));
     base::load_fence();
     if (entered(rank) == last.sequence) break;
@@ -232,10 +233,10 @@ void ShmTransport::begin(const Opening& opening) {
   sequence_ = opening.sequence;
   fingerprint_ = fingerprint(opening.signature);
   arrived_ = 0;
-  complete_ = false;
+  complete_ = overtaken_ = false;
   const uint64_t parity = sequence_ & 1;
   const bool all_mapped = write_table(opening, parity);
-  own().details[parity].signature = opening.signature;
+  store_words(&own().details[parity].signature, &opening.signature, sizeof(Signature));
   Line& line = own().lines[parity];
   line.fingerprint.store(fingerprint_, std::memory_order_relaxed);
   // Threads of one process read each other's ordinary memory as it is.
@@ -269,6 +270,7 @@ Gathering ShmTransport::gathered(Conflict* conflict) {
   if (has_offers_.load(std::memory_order_acquire)) take_offers();
   bool ready = true;
   for (const Rank rank : local_) ready &= resolve(rank);
+  if (overtaken_) return Gathering::failed;
   if (!ready) return Gathering::waiting;
   if (find_pair_conflict(conflict)) return Gathering::conflict;
   staged_ = wants_staging();
@@ -332,8 +334,8 @@ bool ShmTransport::find_conflict(Conflict* conflict) {
   }
   conflict->first = right;
   conflict->second = conflict->differ.front();
-  conflict->first_signature = peers_[conflict->first].control->details[parity].signature;
-  conflict->second_signature = peers_[conflict->second].control->details[parity].signature;
+  conflict->first_signature = load_words(peers_[conflict->first].control->details[parity].signature);
+  conflict->second_signature = load_words(peers_[conflict->second].control->details[parity].signature);
   return true;
 }
 
@@ -465,13 +467,13 @@ void ShmTransport::open_eager(uint64_t sequence, uint64_t print) {
   sequence_ = sequence;
   fingerprint_ = print;
   arrived_ = 0;
-  complete_ = false;
+  complete_ = overtaken_ = false;
 }
 
 void ShmTransport::publish_eager(const Signature& signature, Shown shown) {
   const uint64_t parity = sequence_ & 1;
   Line& line = own().lines[parity];
-  own().details[parity].signature = signature;
+  store_words(&own().details[parity].signature, &signature, sizeof signature);
   line.shown.store(shown, std::memory_order_relaxed);
   line.fingerprint.store(fingerprint_, std::memory_order_relaxed);
   line.sequence.store(sequence_, std::memory_order_release);

@@ -138,7 +138,9 @@ class ShmTransport final : public Transport {
     std::vector<SegmentId> wanted;
     std::vector<SegmentId> gone;  // freed since this rank began the current operation
     bool left = false;
-    uint64_t resolved = 0;  // the sequence whose table's segments are all mapped
+    uint64_t resolved = 0;             // the sequence whose table's segments are all mapped
+    std::vector<uint64_t> table_copy;  // of the table of this sequence:
+    uint64_t table_copied = 0;
     // messages to it
     std::deque<Message*> waiting;  // for a free slot
     SlotUse slots[kSlots];
@@ -184,7 +186,9 @@ class ShmTransport final : public Transport {
   // --- tables
   bool write_table(const Opening& opening, uint64_t parity);
   void write_sizes(const SpaceMemory& input, const SpaceMemory& output, uint64_t parity);
+  void tell_table(SegmentId segment, uint64_t bytes, uint64_t parity);
   std::span<const std::byte> table_of(Rank rank);
+  std::span<const std::byte> shared_table_of(Rank rank);
   bool resolve(Rank peer);
   bool find_conflict(Conflict* conflict);
   bool wants_staging() const;
@@ -225,6 +229,7 @@ class ShmTransport final : public Transport {
   size_t arrived_ = 0;               // how many of `local_` have begun `sequence_`
   bool complete_ = false;            // all have, and called the same: their lines are looked at no more
   bool staged_ = false;              // what was then decided
+  bool overtaken_ = false;           // a neighbour had ended the operation before its table was copied
   std::vector<TableEntry> entries_;  // reused, as the next two
   std::vector<ListEntry> lists_;
   std::vector<TableView> views_;
