@@ -28,7 +28,9 @@ bool Agreement::enough(const RankSet& members, const RankSet& dead) const {
 }
 
 bool Agreement::hopeless() const {
-  return !decided_.has_value() && !enough(RankSet::all(size_) - (dead_ | unreachable_), dead_);
+  const RankSet here = RankSet::all(size_) - (dead_ | unreachable_);
+  if (decided_.has_value() || enough(here, dead_)) return false;
+  return !passed_over_ || here.count() <= 1;
 }
 
 std::vector<Rank> Agreement::missing() const {
@@ -293,7 +295,10 @@ void Agreement::heard(Rank from, const AgreementMessage& said) {
       return;
     case Kind::decide:
       if (!said.decision.has_value() || decided_.has_value()) return;
-      if (said.ballot < bound_ && (said.ballot != accepted_ballot_ || accepted_ != said.decision)) return;
+      if (said.ballot < bound_ && (said.ballot != accepted_ballot_ || accepted_ != said.decision)) {
+        passed_over_ = true;
+        return;
+      }
       accepted_ = said.decision;
       if (said.ballot < promised_ && lead_ != Lead::no) {
         // Some may have promised to hear nothing below this ballot.

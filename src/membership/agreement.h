@@ -106,7 +106,8 @@ class Agreement {
   void impatient();
 
   const std::optional<Decision>& decision() const { return decided_; }
-  // Whether no quorum can come about any more, whoever still answers.
+  // Whether no quorum can come about any more, whoever still answers. Where there is a decision, and those that know it
+  // go on, the last that is still here may tell it so that it counts.
   bool hopeless() const;
   // Those that this member still waits for, as far as it knows: the leader knows who has not contributed, the others
   // know of the leader alone.
@@ -149,6 +150,7 @@ class Agreement {
   Ballot accepted_ballot_ = 0;
   std::optional<Decision> accepted_;
   std::optional<Decision> decided_;
+  bool passed_over_ = false;  // it was told a decision on which it may not count
 
   // --- as a leader
   enum class Lead : uint8_t { no, asking, gathering, proposing };

@@ -7,6 +7,7 @@
 #include <optional>
 #include <queue>
 #include <random>
+#include <utility>
 #include <vector>
 
 #include "membership/rebirth.h"
@@ -82,16 +83,6 @@ struct Life {
   uint64_t meets_until = 0;
 };
 
-struct Member {
-  enum class End : uint8_t { running, finished, no_quorum, timeout, stale, left, mismatch };
-  std::vector<std::unique_ptr<Life>> lives;
-  bool dead = false;
-  uint64_t stopped_until = 0;
-  uint64_t messages_left = ~uint64_t{0};  // until it dies
-  End end = End::running;
-  uint64_t ended = 0;
-};
-
 struct Event {
   enum class Kind : uint8_t { wake, packet, news, kill, lost };
   uint64_t time = 0, order = 0;
@@ -99,6 +90,17 @@ struct Event {
   Process to = 0, from = 0;
   LifeKey life;
   Packet packet;
+};
+
+struct Member {
+  enum class End : uint8_t { running, finished, no_quorum, timeout, stale, left, mismatch };
+  std::vector<std::unique_ptr<Life>> lives;
+  std::vector<Event> early;  // packets for a life that it has not entered yet
+  bool dead = false;
+  uint64_t stopped_until = 0;
+  uint64_t messages_left = ~uint64_t{0};  // until it dies
+  End end = End::running;
+  uint64_t ended = 0;
 };
 
 struct Later {
@@ -285,6 +287,7 @@ void Members::enter(Process process, LifeKey key) {
       push(bad, now_ + draw(spread_));
     }
   }
+  for (const Event& early : std::exchange(member.early, {})) push(early, now_);
   member.lives.push_back(std::move(life));
   if (key.first > kGenerations || key.second.size() == 1) {
     if (only_kills() || key.first > kGenerations) {
@@ -391,6 +394,7 @@ void Members::handle(const Event& event) {
     return;
   }
   Life* life = life_of(event.to, event.life);
+  if (life == nullptr && event.kind == Event::Kind::packet) member.early.push_back(event);
   if (life == nullptr || !life->open) return;
   if (event.kind == Event::Kind::packet) {
     const auto& all = life->key.second;
@@ -469,7 +473,8 @@ bool Members::look_once(Process process, Life& life) {
         return answered(process, life, decision);
       }
       if (life.left_behind) return end(process, life, Member::End::stale);
-      if (life.council.latest().hopeless()) return end(process, life, Member::End::no_quorum);
+      if (plant_ != Plant::half_is_enough && life.council.latest().hopeless())
+        return end(process, life, Member::End::no_quorum);
       switch (life.patience->at(at(now_))) {
         case Patience::Now::over:
           return end(process, life, life.patience->gives_up() ? Member::End::no_quorum : Member::End::timeout);

@@ -22,7 +22,6 @@ enum class Plant : uint8_t {
   forgets_promise,      // accepts a lower ballot than it has promised
   does_not_ask,         // a new leader proposes its own before it has heard what was accepted
   unreachable_is_dead,  // whoever is cut off is taken for dead
-  lower_decision,       // a decision of a lower ballot counts
   half_is_enough,       // half of all members are a quorum
   no_second_agreement,  // whoever has met the others goes on at once
   late_contribution,    // what comes after the proposal is put into it

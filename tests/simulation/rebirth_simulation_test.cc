@@ -60,7 +60,6 @@ void is_found(Plant plant) {
 TEST(PlantedProtocolFaults, AForgottenPromise) { is_found(Plant::forgets_promise); }
 TEST(PlantedProtocolFaults, ALeaderThatDoesNotAsk) { is_found(Plant::does_not_ask); }
 TEST(PlantedProtocolFaults, WhoIsCutOffIsTakenForDead) { is_found(Plant::unreachable_is_dead); }
-TEST(PlantedProtocolFaults, ADecisionOfALowerBallotCounts) { is_found(Plant::lower_decision); }
 TEST(PlantedProtocolFaults, HalfIsEnough) { is_found(Plant::half_is_enough); }
 TEST(PlantedProtocolFaults, NobodyAsksWhetherAllHaveMet) { is_found(Plant::no_second_agreement); }
 TEST(PlantedProtocolFaults, ALateContributionChangesTheProposal) { is_found(Plant::late_contribution); }

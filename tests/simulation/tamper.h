@@ -18,10 +18,8 @@ struct Tamper {
     const auto found = council.agreements_.find(said.instance);
     if (found == council.agreements_.end()) return;
     Agreement& agreement = found->second;
-    const bool forgets = plant == Plant::forgets_promise && said.kind == AgreementMessage::Kind::propose;
-    const bool lower = plant == Plant::lower_decision && said.kind == AgreementMessage::Kind::decide;
-    if (forgets) agreement.promised_ = std::min(agreement.promised_, said.ballot);
-    if (lower) agreement.bound_ = std::min(agreement.bound_, said.ballot);
+    if (plant == Plant::forgets_promise && said.kind == AgreementMessage::Kind::propose)
+      agreement.promised_ = std::min(agreement.promised_, said.ballot);
     if (plant == Plant::forgets_acceptance && said.kind == AgreementMessage::Kind::promise) said.decision.reset();
   }
 
@@ -34,14 +32,30 @@ struct Tamper {
         agreement.lead_ = Lead::gathering;
         agreement.gather();
       }
-      if (plant == Plant::half_is_enough && 2 * uint64_t{agreement.answered_.count()} >= agreement.size_) {
-        if (agreement.lead_ == Lead::asking) agreement.lead_ = Lead::gathering;
-        if (agreement.lead_ == Lead::proposing) agreement.decide(agreement.proposal_);
-      }
+      if (plant == Plant::half_is_enough) half_is_enough(agreement);
       if (plant == Plant::late_contribution && agreement.lead_ == Lead::proposing && agreement.own_.has_value()) {
         agreement.proposal_ = agreement.fold();
       }
     }
+  }
+
+ private:
+  static void half_is_enough(Agreement& agreement) {
+    using Lead = Agreement::Lead;
+    const auto half = [&](const RankSet& set) { return 2 * uint64_t{set.count()} >= agreement.size_; };
+    if (agreement.lead_ == Lead::asking && half(agreement.answered_)) {
+      agreement.lead_ = Lead::gathering;
+      agreement.gather();
+    }
+    if (agreement.lead_ == Lead::gathering && agreement.own_.has_value() && !agreement.found_.has_value()) {
+      RankSet came(agreement.size_);
+      for (Rank member = 0; member < agreement.size_; ++member) {
+        if (agreement.contributions_[member].has_value() && !agreement.dead_.contains(member)) came.add(member);
+      }
+      if (half(came) && (came | agreement.failed_members()) == RankSet::all(agreement.size_))
+        agreement.propose(agreement.fold());
+    }
+    if (agreement.lead_ == Lead::proposing && half(agreement.answered_)) agreement.decide(agreement.proposal_);
   }
 };
 
