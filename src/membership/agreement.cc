@@ -21,14 +21,16 @@ Agreement::Agreement(Rank rank, Rank size, uint32_t instance)
   if (rank == owner(0)) lead_ = Lead::gathering;
 }
 
-bool Agreement::enough(const RankSet& members) const {
+bool Agreement::enough(const RankSet& members, const RankSet& dead) const {
   if (quorum_ == Quorum::survivors) return members.includes(RankSet::all(size_) - failed_members());
   if (2 * uint64_t{members.count()} > size_) return true;
-  return quorum_ == Quorum::normal && members.includes(RankSet::all(size_) - dead_);
+  return quorum_ == Quorum::normal && members.includes(RankSet::all(size_) - dead);
 }
 
 bool Agreement::hopeless() const {
-  return !decided_.has_value() && !enough(RankSet::all(size_) - (dead_ | unreachable_));
+  const RankSet here = RankSet::all(size_) - (dead_ | unreachable_);
+  if (decided_.has_value() || enough(here, dead_)) return false;
+  return !passed_over_ || here.count() <= 1;
 }
 
 std::vector<Rank> Agreement::missing() const {
@@ -70,7 +72,7 @@ void Agreement::contribute(Contribution contribution, Quorum quorum) {
   contributions_[rank_] = own_;
   told_ = rank_;
   look_for_leader();
-  gather();
+  count_again();
 }
 
 void Agreement::failed(Rank member, Failure how) {
@@ -85,9 +87,19 @@ void Agreement::failed(Rank member, Failure how) {
     told_ = rank_;
   }
   look_for_leader();
-  // Fewer may be enough now.
-  if (lead_ == Lead::asking && enough(answered_)) lead_ = Lead::gathering;
-  if (lead_ == Lead::proposing && enough(answered_)) return decide(proposal_);
+  count_again();
+}
+
+// Fewer may be enough now.
+void Agreement::count_again() {
+  if (lead_ == Lead::asking && enough(answered_, dead_)) lead_ = Lead::gathering;
+  if (lead_ == Lead::proposing) {
+    if (accepted_by_enough()) return decide(proposal_);
+    // Only together with whom those that accept do not know to be dead: they have to be told first.
+    if (counted_dead_ != dead_ && enough(RankSet::all(size_) - dead_, dead_) &&
+        2 * uint64_t{(RankSet::all(size_) - dead_).count()} <= size_)
+      return lead();
+  }
   gather();
 }
 
@@ -105,16 +117,20 @@ void Agreement::impatient() {
 void Agreement::look_for_leader() {
   const RankSet failed = failed_members();
   const Rank leader = owner(promised_);
-  if (leader == rank_ || !failed.contains(leader)) {
-    if (own_.has_value() && leader != rank_ && told_ != leader && !decided_.has_value()) {
-      AgreementMessage mine = message(Kind::contribute, promised_);
-      mine.contribution = own_;
-      send(leader, std::move(mine));
-      told_ = leader;
-    }
-    return;
-  }
-  if ((RankSet::all(size_) - failed).first() == rank_) lead();
+  if (leader == rank_) return;
+  if (!failed.contains(leader)) return tell_leader(leader);
+  const Rank next = (RankSet::all(size_) - failed).first();
+  if (next == rank_) return lead();
+  // It may follow another one, and not know of this ballot.
+  tell_leader(next);
+}
+
+void Agreement::tell_leader(Rank leader) {
+  if (!own_.has_value() || told_ == leader || decided_.has_value()) return;
+  AgreementMessage mine = message(Kind::contribute, promised_);
+  mine.contribution = own_;
+  send(leader, std::move(mine));
+  told_ = leader;
 }
 
 void Agreement::lead() {
@@ -127,7 +143,7 @@ void Agreement::lead() {
   answered_ = RankSet(size_);
   answered_.add(rank_);
   send_all(message(Kind::prepare, ballot_));
-  if (!enough(answered_)) return;
+  if (!enough(answered_, dead_)) return;
   lead_ = Lead::gathering;
   gather();
 }
@@ -144,7 +160,7 @@ void Agreement::gather() {
   const RankSet late = RankSet::all(size_) - came - failed_members();
   if (impatience_ == 0 && !late.empty()) return;
   if (impatience_ > 0) suspected_ |= late;
-  if (enough(came)) propose(fold());
+  if (enough(came, dead_)) propose(fold());
 }
 
 Decision Agreement::fold() const {
@@ -189,15 +205,18 @@ Decision Agreement::fold() const {
 
 void Agreement::propose(const Decision& decision) {
   lead_ = Lead::proposing;
+  bound_ = ballot_;
   proposal_ = decision;
   accepted_ = decision;
   accepted_ballot_ = ballot_;
   answered_ = RankSet(size_);
   answered_.add(rank_);
+  counted_dead_ = dead_;
   AgreementMessage proposal = message(Kind::propose, ballot_);
   proposal.decision = decision;
+  proposal.dead = dead_;
   send_all(proposal);
-  if (enough(answered_)) decide(proposal_);
+  if (accepted_by_enough()) decide(proposal_);
 }
 
 void Agreement::decide(const Decision& decision) {
@@ -214,7 +233,10 @@ void Agreement::repeat_decision() {
 }
 
 void Agreement::heard(Rank from, const AgreementMessage& said) {
-  if (from >= size_ || from == rank_ || said.instance != instance_) return;
+  if (from >= size_ || from == rank_ || said.instance != instance_ || dead_.contains(from)) return;
+  if (said.dead.has_value()) {
+    for (const Rank member : said.dead->ranks()) failed(member, Failure::dead);
+  }
   if (said.contribution.has_value()) {
     contributions_[from] = said.contribution;
     suspected_.remove(from);
@@ -228,13 +250,18 @@ void Agreement::heard(Rank from, const AgreementMessage& said) {
         AgreementMessage told = message(Kind::decide, accepted_ballot_);
         told.decision = decided_;
         send(from, std::move(told));
-        return;
+      }
+      // Who has promised to hear a higher ballot, of a leader that has failed, needs one that is higher still.
+      if (said.ballot > promised_) {
+        promised_ = said.ballot;
+        lead_ = Lead::no;
+        look_for_leader();
       }
       return gather();
     case Kind::prepare: {
       if (!of_owner) return;
       if (said.ballot < promised_) return send(from, message(Kind::refuse, promised_));
-      promised_ = said.ballot;
+      promised_ = bound_ = said.ballot;
       lead_ = Lead::no;
       AgreementMessage promise = message(Kind::promise, said.ballot);
       promise.contribution = own_;
@@ -250,12 +277,12 @@ void Agreement::heard(Rank from, const AgreementMessage& said) {
         found_ = said.decision;
         found_ballot_ = said.accepted;
       }
-      if (lead_ == Lead::asking && enough(answered_)) lead_ = Lead::gathering;
+      if (lead_ == Lead::asking && enough(answered_, dead_)) lead_ = Lead::gathering;
       return gather();
     case Kind::propose:
       if (!of_owner || !said.decision.has_value()) return;
       if (said.ballot < promised_) return send(from, message(Kind::refuse, promised_));
-      promised_ = said.ballot;
+      promised_ = bound_ = said.ballot;
       lead_ = Lead::no;
       accepted_ballot_ = said.ballot;
       accepted_ = said.decision;
@@ -264,14 +291,23 @@ void Agreement::heard(Rank from, const AgreementMessage& said) {
     case Kind::accept:
       if (lead_ != Lead::proposing || said.ballot != ballot_) return;
       answered_.add(from);
-      if (enough(answered_)) decide(proposal_);
+      if (accepted_by_enough()) decide(proposal_);
       return;
     case Kind::decide:
-      // A decision of a ballot below one that this member has promised to may be known to the dead alone, and the
-      // living free to decide otherwise: the leader of the higher ballot finds out.
-      if (!said.decision.has_value() || said.ballot < promised_ || decided_.has_value()) return;
-      promised_ = accepted_ballot_ = said.ballot;
-      accepted_ = decided_ = said.decision;
+      if (!said.decision.has_value() || decided_.has_value()) return;
+      if (said.ballot < bound_ && (said.ballot != accepted_ballot_ || accepted_ != said.decision)) {
+        passed_over_ = true;
+        return;
+      }
+      accepted_ = said.decision;
+      if (said.ballot < promised_ && lead_ != Lead::no) {
+        // Some may have promised to hear nothing below this ballot.
+        bound_ = accepted_ballot_ = ballot_;
+        return decide(*said.decision);
+      }
+      promised_ = std::max(promised_, said.ballot);
+      accepted_ballot_ = said.ballot;
+      decided_ = said.decision;
       lead_ = Lead::no;
       return;
     case Kind::refuse:

@@ -13,6 +13,20 @@
 // every member that lives. So a decision that any living member knows of is found again. A member is proven dead only
 // by its own host's kernel (its process ended); who merely does not answer still counts, so that of two sides of a cut
 // network at most one goes on.
+//
+// News of a death may overtake the last messages of the dead, among them proposals of a higher ballot that a majority,
+// dead by now, stood behind: whoever accepted one after the living alone had decided would unmake the decision. So who
+// is known to be dead is not heard any more, and a proposal says whom its proposer counts as dead: all that accept it
+// know, before a quorum is made of them. Who learns of a death later asks again, in a higher ballot. And until a member
+// has called, and knows which quorum was asked for, only more than half of all members are enough for it.
+//
+// A decision of a lower ballot than a member is bound to may be known to the dead alone, and is not heard. But one that
+// has begun to lead, and has not proposed, is bound to nobody: it takes a decision over into its own ballot and tells
+// it in that. Otherwise news of a leader's death that overtakes its decision would leave behind whoever acts on it,
+// for those that know the decision go on and are soon not there to be asked. Nor does it matter to whom a member is
+// bound that had accepted the very same in the decision's ballot: it has said so to all to whom it promised more.
+//
+// What only the dead knew is not binding: members that have died may have had another answer than those that live.
 #pragma once
 
 #include <cstdint>
@@ -67,6 +81,7 @@ struct AgreementMessage {
   std::optional<Contribution> contribution;  // contribute, promise
   Ballot accepted = 0;                       // promise, where there is a decision
   std::optional<Decision> decision;          // promise, propose, decide
+  std::optional<RankSet> dead;               // propose: whom the proposer does not count
 };
 
 class Agreement {
@@ -91,7 +106,8 @@ class Agreement {
   void impatient();
 
   const std::optional<Decision>& decision() const { return decided_; }
-  // Whether no quorum can come about any more, whoever still answers.
+  // Whether no quorum can come about any more, whoever still answers. Where there is a decision, and those that know it
+  // go on, the last that is still here may tell it so that it counts.
   bool hopeless() const;
   // Those that this member still waits for, as far as it knows: the leader knows who has not contributed, the others
   // know of the leader alone.
@@ -102,11 +118,16 @@ class Agreement {
   void repeat_decision();
 
  private:
+  friend struct Tamper;  // of the simulation, which plants faults
+
   RankSet failed_members() const { return dead_ | unreachable_ | suspected_; }
-  bool enough(const RankSet& members) const;
+  bool enough(const RankSet& members, const RankSet& dead) const;
+  bool accepted_by_enough() const { return enough(answered_, counted_dead_); }
   Rank owner(Ballot ballot) const { return static_cast<Rank>(ballot % size_); }
   void look_for_leader();
+  void tell_leader(Rank leader);
   void lead();
+  void count_again();
   void gather();
   void propose(const Decision& decision);
   void decide(const Decision& decision);
@@ -117,7 +138,7 @@ class Agreement {
 
   const Rank rank_, size_;
   const uint32_t instance_;
-  Quorum quorum_ = Quorum::normal;
+  Quorum quorum_ = Quorum::majority;
   RankSet dead_, unreachable_, suspected_;
   int impatience_ = 0;
   std::optional<Contribution> own_;
@@ -125,15 +146,18 @@ class Agreement {
 
   // --- as one of those who accept
   Ballot promised_ = 0;
+  Ballot bound_ = 0;  // the highest in which another leader may count on this member, or in which it has proposed
   Ballot accepted_ballot_ = 0;
   std::optional<Decision> accepted_;
   std::optional<Decision> decided_;
+  bool passed_over_ = false;  // it was told a decision on which it may not count
 
   // --- as a leader
   enum class Lead : uint8_t { no, asking, gathering, proposing };
   Lead lead_ = Lead::no;
   Ballot ballot_ = 0;
-  RankSet answered_;  // promised, or accepted, in this ballot
+  RankSet answered_;      // promised, or accepted, in this ballot
+  RankSet counted_dead_;  // when it proposed
   std::vector<std::optional<Contribution>> contributions_;
   Ballot found_ballot_ = 0;
   std::optional<Decision> found_;  // accepted by somebody in the highest ballot below

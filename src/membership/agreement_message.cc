@@ -10,7 +10,7 @@ static_assert(std::endian::native == std::endian::little, "words are sent as the
 
 namespace {
 
-enum Has : uint32_t { kContribution = 1, kDecision = 2 };
+enum Has : uint32_t { kContribution = 1, kDecision = 2, kDead = 4 };
 
 struct Writer {
   std::vector<std::byte> bytes;
@@ -51,8 +51,8 @@ struct Reader {
 
 std::vector<std::byte> encode(const AgreementMessage& message) {
   Writer out;
-  const uint64_t has =
-      (message.contribution.has_value() ? kContribution : 0u) | (message.decision.has_value() ? kDecision : 0u);
+  const uint64_t has = (message.contribution.has_value() ? kContribution : 0u) |
+                       (message.decision.has_value() ? kDecision : 0u) | (message.dead.has_value() ? kDead : 0u);
   out.word(static_cast<uint64_t>(message.kind) | has << 8 | uint64_t{message.instance} << 32);
   out.word(message.ballot);
   if (message.contribution.has_value()) {
@@ -76,6 +76,7 @@ std::vector<std::byte> encode(const AgreementMessage& message) {
     out.set(decision.failed);
     out.set(decision.survivors);
   }
+  if (message.dead.has_value()) out.set(*message.dead);
   return std::move(out.bytes);
 }
 
@@ -84,7 +85,8 @@ std::optional<AgreementMessage> decode(std::span<const std::byte> bytes, Rank si
   AgreementMessage message;
   const uint64_t head = in.word();
   const uint64_t kind = head & 0xff, has = head >> 8 & 0xffffff;
-  if (kind < 1 || kind > static_cast<uint64_t>(AgreementMessage::Kind::refuse) || has > (kContribution | kDecision))
+  if (kind < 1 || kind > static_cast<uint64_t>(AgreementMessage::Kind::refuse) ||
+      has > (kContribution | kDecision | kDead))
     return std::nullopt;
   message.kind = static_cast<AgreementMessage::Kind>(kind);
   message.instance = static_cast<uint32_t>(head >> 32);
@@ -112,6 +114,7 @@ std::optional<AgreementMessage> decode(std::span<const std::byte> bytes, Rank si
     decision.survivors = in.set();
     message.decision = std::move(decision);
   }
+  if ((has & kDead) != 0) message.dead = in.set();
   if (!in.good || !in.bytes.empty()) return std::nullopt;
   return message;
 }

@@ -38,6 +38,8 @@ class Council {
   Agreement::Outbox take();
 
  private:
+  friend struct Tamper;  // of the simulation, which plants faults
+
   static constexpr uint32_t kRemembered = 3;  // before the next
 
   Agreement& at(uint32_t instance);

@@ -32,6 +32,7 @@
 #include "executor/execution.h"
 #include "membership/attendance.h"
 #include "membership/council.h"
+#include "membership/rebirth.h"
 #include "net/control.h"
 #include "net/waker.h"
 #include "transport/mixed/mixed_transport.h"
@@ -142,7 +143,7 @@ class NativeBackend final : public Backend {
   // --- agreement, and the next life (rebirth.cc)
   struct Assembly;
   Result<membership::Decision> decide(membership::Contribution mine, Quorum quorum, membership::RankSet suspects,
-                                      base::Time deadline, base::Time patience);
+                                      base::Time deadline, membership::Patience patience);
   void send_agreement_locked();
   void dismiss_assembly();
   void heard_agreement(Rank from, std::span<const std::byte> payload);
@@ -150,6 +151,7 @@ class NativeBackend final : public Backend {
   void council_failed(Rank member, membership::Agreement::Failure how);
   membership::RankSet suspects() const;
   Status stale() const;
+  Status mismatch_of_purposes() const;
   Result<std::shared_ptr<Backend>> meet_survivors(const std::vector<Rank>& survivors, uint64_t previous_epoch,
                                                   base::Time deadline);
 

@@ -16,12 +16,11 @@ namespace regroup::backend::native {
 using membership::Agreement;
 using membership::Contribution;
 using membership::Decision;
+using membership::Patience;
 using membership::RankSet;
+using membership::Rebirth;
 
 namespace {
-
-// What members can agree on. All have to call the same.
-enum Purpose : uint64_t { kAgree = 1, kShrink, kHaveMet, kOutcome };
 
 // Texts for the next life: of more epochs ahead, or more stages than a meeting has, is none of ours.
 constexpr uint64_t kEpochsAhead = 64;
@@ -60,9 +59,7 @@ void NativeBackend::heard_agreement(Rank from, std::span<const std::byte> payloa
     council.heard(from, *message);
     send_agreement_locked();
     if (message->kind == membership::AgreementMessage::Kind::decide && message->decision.has_value()) {
-      const Decision& decision = *message->decision;
-      left_behind = decision.purpose == kShrink && !decision.mixed && decision.survivors.size() == facts_.size &&
-                    !decision.survivors.contains(facts_.rank) && !decision.leaving.contains(facts_.rank);
+      left_behind = membership::leaves_behind(*message->decision, facts_.rank, facts_.size);
     }
     assembly_->left_behind |= left_behind;
     assembly_->changed.notify_all();
@@ -108,6 +105,11 @@ Status NativeBackend::stale() const {
                 {facts_.rank}, facts_.epoch);
 }
 
+Status NativeBackend::mismatch_of_purposes() const {
+  return Status(StatusCode::mismatch, "members agree on different things: some called agree, others shrink or leave",
+                {}, facts_.epoch);
+}
+
 // Whom a failure blames is not waited for; what it brings in time still counts.
 RankSet NativeBackend::suspects() const {
   RankSet blamed(facts_.size);
@@ -119,9 +121,8 @@ RankSet NativeBackend::suspects() const {
   return blamed;
 }
 
-// From `patience` on this member is impatient, now and then.
 Result<Decision> NativeBackend::decide(Contribution mine, Quorum quorum, RankSet suspects, base::Time deadline,
-                                       base::Time patience) {
+                                       Patience patience) {
   const uint64_t purpose = mine.purpose;
   const auto late = [&](StatusCode code, std::vector<Rank> ranks) {
     std::string text = code == StatusCode::no_quorum ? "too few of " + std::to_string(facts_.size) + " members are left"
@@ -131,8 +132,6 @@ Result<Decision> NativeBackend::decide(Contribution mine, Quorum quorum, RankSet
   };
   const base::Turns::Turn turn(assembly_->turns, deadline);
   if (!turn.mine()) return late(StatusCode::timeout, {});
-  const bool gives_up = patience < deadline;  // on those who have not come
-  const base::Duration step = std::max<base::Duration>((deadline - patience) / 4, std::chrono::milliseconds(1));
   std::unique_lock lock(assembly_->mutex);
   membership::Council& council = assembly_->council;
   if (!assembly_->open) return last_failure();
@@ -145,22 +144,20 @@ Result<Decision> NativeBackend::decide(Contribution mine, Quorum quorum, RankSet
     const Agreement& agreement = council.latest();
     if (agreement.hopeless()) return late(StatusCode::no_quorum, council.failed_members().ranks());
     const base::Time now = base::Clock::now();
-    if (now >= deadline) {
-      return late(gives_up ? StatusCode::no_quorum : StatusCode::timeout, agreement.missing());
+    switch (patience.at(now)) {
+      case Patience::Now::over:
+        return late(patience.gives_up() ? StatusCode::no_quorum : StatusCode::timeout, agreement.missing());
+      case Patience::Now::impatient:
+        council.impatient();
+        send_agreement_locked();
+        break;
+      case Patience::Now::wait:
+        assembly_->changed.wait_until(lock, std::min(patience.next(), now + kLookUp));
+        break;
     }
-    if (now >= patience) {
-      patience += step;
-      council.impatient();
-      send_agreement_locked();
-      continue;
-    }
-    assembly_->changed.wait_until(lock, std::min({deadline, patience, now + kLookUp}));
   }
   const Decision decision = *council.decision(instance);
-  if (decision.mixed || decision.purpose != purpose) {
-    return Status(StatusCode::mismatch, "members agree on different things: some called agree, others shrink or leave",
-                  {}, facts_.epoch);
-  }
+  if (!membership::answers(decision, purpose)) return mismatch_of_purposes();
   return decision;
 }
 
@@ -168,10 +165,10 @@ Result<Agreed> NativeBackend::agree(uint64_t value, std::chrono::nanoseconds tim
   if (inherited()) return inherited_status();
   if (Status failed = last_failure(); failed.code() == StatusCode::stale_epoch) return failed;
   Contribution mine;
-  mine.purpose = kAgree;
+  mine.purpose = membership::kAgree;
   mine.flags = value;
   const base::Time deadline = base::deadline_after(timeout);
-  auto decision = decide(std::move(mine), Quorum::normal, suspects(), deadline, deadline);
+  auto decision = decide(std::move(mine), Quorum::normal, suspects(), deadline, Patience::endless(deadline));
   if (!decision.ok()) {
     // The others may have their answer: this member must not go on as if it had it.
     if (decision.status().code() == StatusCode::timeout) break_group(decision.status(), true);
@@ -184,10 +181,10 @@ Result<Agreed> NativeBackend::agree_outcome(bool ended_well, std::chrono::nanose
   if (inherited()) return inherited_status();
   if (Status failed = last_failure(); failed.code() == StatusCode::stale_epoch) return failed;
   Contribution mine;
-  mine.purpose = kOutcome;
+  mine.purpose = membership::kOutcome;
   mine.flags = ended_well ? 1 : 0;
   const base::Time deadline = base::deadline_after(timeout);
-  auto decision = decide(std::move(mine), Quorum::normal, suspects(), deadline, deadline);
+  auto decision = decide(std::move(mine), Quorum::normal, suspects(), deadline, Patience::endless(deadline));
   if (decision.ok()) return Agreed{decision->flags, decision->failed.ranks()};
   // What the others hold from now on may differ from what this member holds: it must not be among them.
   const Status fenced(StatusCode::timeout,
@@ -206,11 +203,11 @@ Status NativeBackend::leave(std::chrono::nanoseconds timeout) {
   Status outcome = last_failure();
   if (outcome.code() != StatusCode::stale_epoch) {
     Contribution mine;
-    mine.purpose = kShrink;
+    mine.purpose = membership::kShrink;
     mine.flags = ~uint64_t{0};
     mine.leaving = true;
     const base::Time deadline = base::deadline_after(timeout);
-    outcome = decide(std::move(mine), Quorum::normal, suspects(), deadline, deadline).status();
+    outcome = decide(std::move(mine), Quorum::normal, suspects(), deadline, Patience::endless(deadline)).status();
   }
   end(Status(StatusCode::aborted, "rank " + std::to_string(facts_.rank) + " has left the group", {facts_.rank},
              facts_.epoch),
@@ -280,34 +277,38 @@ Result<Reborn> NativeBackend::shrink(Quorum quorum, std::chrono::nanoseconds tim
   if (Status failed = last_failure(); failed.code() == StatusCode::stale_epoch) return failed;
   // Nothing may be under way any more; the others come here by themselves.
   break_group(Status(StatusCode::aborted, "the group is being shrunk", {}, facts_.epoch), false);
-  for (uint64_t attempt = 0;; ++attempt) {
-    const base::Time now = base::Clock::now();
-    Contribution mine;
-    mine.purpose = kShrink;
-    mine.flags = ~uint64_t{0};
-    {
-      std::lock_guard lock(mutex_);
-      mine.progress = issued_;
-    }
-    auto decision = decide(std::move(mine), quorum, suspects(), deadline, now + (deadline - now) / 2);
-    if (!decision.ok()) return decision.status();
-    if (!decision->survivors.contains(facts_.rank)) {
-      break_group(stale(), false);
-      return stale();
-    }
-    const std::vector<Rank> survivors = decision->survivors.ranks();
-    auto met = meet_survivors(survivors, facts_.epoch + attempt, std::min(deadline, base::deadline_after(kMeeting)));
-    Contribution outcome;
-    outcome.purpose = kHaveMet;
-    outcome.flags = met.ok() ? 1 : 0;
-    const base::Time met_at = base::Clock::now();
-    auto verdict = decide(std::move(outcome), quorum, RankSet::all(facts_.size) - decision->survivors, deadline,
-                          met_at + (deadline - met_at) / 2);
-    if (!verdict.ok()) return verdict.status();
-    if (verdict->flags == 1) return Reborn{std::move(met).value(), survivors};
-    if (base::Clock::now() >= deadline) {
-      return met.ok() ? Status(StatusCode::timeout, "the survivors did not all meet in time", {}, facts_.epoch)
-                      : met.status();
+  Rebirth rebirth(facts_.rank, facts_.size, facts_.epoch);
+  Result<std::shared_ptr<Backend>> met = stale();
+  while (true) {
+    switch (rebirth.step()) {
+      case Rebirth::Step::agree: {
+        uint64_t progress = 0;
+        {
+          std::lock_guard lock(mutex_);
+          progress = issued_;
+        }
+        auto decision = decide(rebirth.contribution(progress), quorum, rebirth.suspects(suspects()), deadline,
+                               Patience::half(base::Clock::now(), deadline));
+        if (!decision.ok()) return decision.status();
+        rebirth.decided(*decision);
+        if (rebirth.step() == Rebirth::Step::agree && base::Clock::now() >= deadline) {
+          return met.ok() ? Status(StatusCode::timeout, "the survivors did not all meet in time", {}, facts_.epoch)
+                          : met.status();
+        }
+        break;
+      }
+      case Rebirth::Step::meet:
+        met = meet_survivors(rebirth.survivors().ranks(), rebirth.next_epoch() - 1,
+                             std::min(deadline, base::deadline_after(kMeeting)));
+        rebirth.met(met.ok());
+        break;
+      case Rebirth::Step::done:
+        return Reborn{std::move(met).value(), rebirth.survivors().ranks()};
+      case Rebirth::Step::left_behind:
+        break_group(stale(), false);
+        return stale();
+      case Rebirth::Step::mismatch:
+        return mismatch_of_purposes();
     }
   }
 }
