@@ -164,6 +164,7 @@ class NativeBackend final : public Backend {
   void finish_with_what_is_there();
   void fail_all(const Status& status);
   Status expired(Job& job);
+  static base::Time last_question(const Job& job);
   void ask_around(Job& job, base::Time now);
   bool has_left(Rank peer, uint64_t sequence) const;
   bool left_without_message(Rank peer);
@@ -179,6 +180,7 @@ class NativeBackend final : public Backend {
   uint64_t probe_word_ = 0;      // what peers try to read
 
   net::Waker waker_;
+  std::atomic<bool> moves_on_{false};  // the group's next life has begun: nothing of this one is needed by anybody
   std::unique_ptr<transport::shm::ShmTransport> shm_;
   std::unique_ptr<transport::Transport> tcp_;
   std::unique_ptr<transport::Transport> mixed_;
