@@ -164,7 +164,11 @@ def tally_json(output, status):
             report = json.loads(line)
         except ValueError:
             continue
-        if not isinstance(report, dict) or not {"cases", "schedules"} & report.keys():
+        if not isinstance(report, dict) or not {"cases", "schedules", "runs"} & report.keys():
+            continue
+        if "runs" in report:
+            passed += report["right"]
+            failed += report["runs"] - report["right"]
             continue
         failed += report["failed"]
         if "cases" in report:
@@ -278,6 +282,7 @@ def run_release(suite):
             run_tool(suite, "verify", ["verify", "--ranks", "1-32"], 300)
         elif (ROOT / "src" / "verify").exists():
             suite.did_not_run("verify", "the tool has no such verb")
+        run_tool(suite, "chaos", ["chaos", "-n", "4", "--runs", "40"], 300)
     else:
         suite.did_not_run("conformance", "there is no build/release/bin/regroup")
     run_others(suite)

@@ -41,6 +41,10 @@ class RunAll(unittest.TestCase):
         script = """echo '{"cases": 9, "failed": 2, "unsupported": 3}'; echo '{"schedules": 5, "proved": 5, "failed": 0}'; echo note"""
         self.assertEqual(self.counts(script, run_all.tally_json)[:2], (9, 2))
 
+    def test_runs_of_chaos_are_counted(self):
+        script = """echo '{"runs": 9, "right": 7, "wrong": 1, "hung": 0, "crashed": 1}'; exit 1"""
+        self.assertEqual(self.counts(script, run_all.tally_json)[:2], (7, 2))
+
     def test_a_bad_exit_status_fails_though_all_cases_passed(self):
         self.assertEqual(self.counts("""echo '{"cases": 9, "failed": 0}'; exit 66""", run_all.tally_json)[:2], (9, 1))
 

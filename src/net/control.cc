@@ -45,8 +45,8 @@ constexpr size_t kQueueBytes = 1 << 20;  // a peer that leaves more unread is no
 constexpr size_t kInputBytes = 2 * kFrameBytes;
 constexpr int kReadsATurn = 16;  // then the other connections have theirs
 constexpr uint8_t kCarriesDescriptor = 1;
-constexpr uint32_t kProcess = 1u << 31;  // in a service's key: of the peer's process, not of its connection
-constexpr auto kFarewell = std::chrono::seconds(1);
+constexpr uint32_t kProcess = 1u << 31;              // in a service's key: of the peer's process, not of its connection
+constexpr auto kFarewell = std::chrono::seconds(1);  // where the owner does not say
 
 using Header = std::array<std::byte, kHeaderBytes>;
 
@@ -499,15 +499,15 @@ class ControlImpl final : public Control {
   ControlImpl(std::vector<base::Fd> connections, base::Duration liveness)
       : channel_(std::make_shared<Channel>(std::move(connections), liveness)) {}
 
-  ~ControlImpl() override { leave(); }
+  ~ControlImpl() override { leave(kFarewell); }
 
-  void leave() override {
+  void leave(base::Duration patience) override {
     if (generation_ != base::fork_generation()) return;  // the connections are the parent's, and closed here
     channel_->stop();
     if (service_ != nullptr) service_->remove_all(channel_.get());
     // The service thread has others to serve.
     const bool hurry = service_ != nullptr && service_->on_service_thread();
-    channel_->say_farewell(hurry ? base::Clock::now() : base::deadline_after(kFarewell));
+    channel_->say_farewell(hurry ? base::Clock::now() : base::deadline_after(patience));
   }
 
   void start(Handler handler, Closed closed) override {

@@ -19,6 +19,7 @@
 #include <string>
 #include <vector>
 
+#include "base/clock.h"
 #include "base/fd.h"
 #include "regroup/status.h"
 
@@ -66,10 +67,10 @@ class Control {
   // Closed at once, from here.
   virtual void start(Handler handler, Closed closed) = 0;
 
-  // Says `leave`, flushes for at most 1 s, closes. From any thread, a handler included (which then flushes only what
-  // fits at once), any number of times. No handler runs afterwards (but the one that it was called from, if any), and
-  // `send` fails. The child of a fork has no connections: there `send` fails and this does nothing.
-  virtual void leave() = 0;
+  // Says `leave`, flushes for at most `patience`, closes. From any thread, a handler included (which then flushes only
+  // what fits at once), any number of times. No handler runs afterwards (but the one that it was called from, if any),
+  // and `send` fails. The child of a fork has no connections: there `send` fails and this does nothing.
+  virtual void leave(base::Duration patience) = 0;
 
   // Queues a frame; any thread; never blocks. False: the connection is gone, or the bounded queue to a peer that does
   // not read is full. `descriptor` (optional, local peers only) is duplicated.

@@ -24,6 +24,8 @@ class Attempt {
   Operation operation(const CallOptions& options) const;
   // Empty if every element is right and nothing else was touched; else what is wrong.
   std::string verify();
+  // Of the inputs alone, which a call that failed must not have changed either.
+  std::string check_inputs() const;
   // Of the result's bits where all ranks must have the same; 0 elsewhere.
   uint64_t fingerprint() const { return fingerprint_; }
 
@@ -53,7 +55,6 @@ class Attempt {
   void expect(uint64_t part, uint64_t first, uint64_t count, void* to) const;
   bool overwritten(uint64_t input_part) const;
   std::string check_output(uint64_t part) const;
-  std::string check_inputs() const;
 
   Case case_;
   Rank rank_;

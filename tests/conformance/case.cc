@@ -224,6 +224,7 @@ uint32_t host_of(Wire wire, Rank ranks, Rank rank) {
 }
 
 uint64_t vector_count(const Case& c) {
+  if (c.bytes > 0) return c.bytes / size_of(c.type);
   const Size& size = kSizes[c.size];
   int64_t count = size.amount;
   if (size.unit == Size::ranks) count = c.ranks;
@@ -233,7 +234,7 @@ uint64_t vector_count(const Case& c) {
 
 uint64_t equal_part(const Case& c) {
   const uint64_t whole = vector_count(c);
-  return kSizes[c.size].unit == Size::bytes ? whole / c.ranks : whole;
+  return c.bytes > 0 || kSizes[c.size].unit == Size::bytes ? whole / c.ranks : whole;
 }
 
 namespace {

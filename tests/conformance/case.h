@@ -80,6 +80,10 @@ struct Case {
   uint8_t algorithm = 0;  // 0: the library's choice; k: the k-th that the catalogue has for the collective
   Values values = Values::exact;
   Alignment alignment = Alignment::line;
+
+  // Not among the dimensions; for callers that make cases of their own.
+  uint64_t bytes = 0;       // of a rank's larger side; 0: as `size` says
+  bool checks_all = false;  // every rank checks all of a result that the ranks could divide among them
 };
 
 // Whether a collective has a part for each rank.

@@ -411,6 +411,37 @@ TEST(Rebirth, AStoppedRankIsLeftBehindAndToldSo) {
   }
 }
 
+// Rank 0 is done with the gather, in which rank 1 waits for the rank that was stopped.
+TEST(Rebirth, WhoWaitsForAStoppedRankIsNotBlamed) {
+  for (const Wire& wire : {kWires[1], kWires[2]}) {
+    SCOPED_TRACE(wire.name);
+    int pipe_ends[2];
+    ASSERT_EQ(pipe(pipe_ends), 0);
+    const auto ends = forked(3, wire, [&](ProcessGroup& group) {
+      std::vector<int32_t> mine(10), all(30);
+      if (group.rank() == 2) {
+        const pid_t self = getpid();
+        (void)!write(pipe_ends[1], &self, sizeof self);
+        raise(SIGSTOP);
+        return 0;
+      }
+      Status status =
+          group.rank() == 1 ? group.run(gather(from(mine), into(all), 1)) : group.run(gather(from(mine), 1));
+      if (status.ok()) status = group.run(barrier({.timeout = 500ms}));
+      pid_t stopped = 0;
+      if (group.rank() == 0) {
+        (void)!read(pipe_ends[0], &stopped, sizeof stopped);
+        kill(stopped, SIGCONT);
+      }
+      const bool right = status.code() == StatusCode::timeout && status.ranks() == std::vector<Rank>{2};
+      return right ? 0 : tell(group, "blames", status);
+    });
+    EXPECT_EQ(ends, std::vector<int>(3, 0));
+    close(pipe_ends[0]);
+    close(pipe_ends[1]);
+  }
+}
+
 TEST(Rebirth, OneOfTwoDoesNotGoOnWithoutAStoppedOneUnlessTold) {
   for (const Quorum quorum : {Quorum::normal, Quorum::survivors}) {
     int pipe_ends[2];

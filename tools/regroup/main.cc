@@ -53,6 +53,7 @@ int run(int argc, char** argv) {
   add_plan(app, &status);
   add_verify(app, &status);
   add_conformance(app, &status);
+  add_chaos(app, &status);
   add_capabilities(app, &status);
   add_store(app, &status);
   add_help(app, &status);

@@ -23,6 +23,7 @@ void add_run(CLI::App& app, const std::vector<std::string>& program, int* status
 void add_bench(CLI::App& app, int* status);
 void add_verify(CLI::App& app, int* status);
 void add_conformance(CLI::App& app, int* status);
+void add_chaos(CLI::App& app, int* status);
 void add_plan(CLI::App& app, int* status);
 void add_capabilities(CLI::App& app, int* status);
 void add_store(CLI::App& app, int* status);

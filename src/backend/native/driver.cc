@@ -91,13 +91,14 @@ void NativeBackend::look_at_clock() {
       job.began_ = now;
       job.deadline_ = base::deadline_after(job.request().timeout, now);
       job.question_pause_ = std::min<base::Duration>(std::chrono::milliseconds(20), job.request().timeout / 4);
-      job.next_question_ = now + job.question_pause_;
+      // Inside one host the lines tell who has come; what they do not tell is asked once: who still lives.
+      job.next_question_ = all_local_ ? last_question(job) : now + job.question_pause_;
     }
     if (now >= job.deadline_) {
       break_group(expired(job), true);
       return false;
     }
-    if (!all_local_ && now >= job.next_question_) ask_around(job, now);
+    if (now >= job.next_question_) ask_around(job, now);
     return true;
   };
   for (Job* job : collectives_) {
@@ -117,11 +118,10 @@ bool NativeBackend::sleep_until(base::Time until) {
     return false;
   }
   for (const auto* jobs : {&pairwise_}) {
-    for (const Job* job : *jobs)
-      until = std::min({until, job->deadline_, all_local_ ? job->deadline_ : job->next_question_});
+    for (const Job* job : *jobs) until = std::min({until, job->deadline_, job->next_question_});
   }
   for (const Job* job : collectives_) {
-    until = std::min({until, job->deadline_, all_local_ ? job->deadline_ : job->next_question_});
+    until = std::min({until, job->deadline_, job->next_question_});
     if (job->phase_ == Job::Phase::conflicted) until = std::min(until, job->conflict_until_);
   }
   if (!idle()) waker_.sleep(until);

@@ -56,6 +56,7 @@ class Job final : public Pending {
   base::Time began_{};
   base::Time deadline_{};
   base::Time next_question_{};  // when to ask the others next where they are
+  base::Time asked_{};          // when they were asked of whose answers the error will tell
   base::Duration question_pause_{};
   transport::Signature signature_;
   transport::Conflict conflict_;

@@ -324,6 +324,7 @@ class NativeBackend::Joining {
       tcp.epoch = static_cast<uint32_t>(backend.facts_.epoch);
       tcp.waker = &backend.waker_;
       tcp.streams = std::move(streams_);
+      tcp.in_a_hurry = &backend.moves_on_;
       NativeBackend* raw = &backend;
       tcp.on_lost = [raw](Rank peer, Status status) { raw->stream_lost(peer, status); };
       tcp.on_late_conflict = [raw](Rank peer, uint64_t sequence) { raw->late_conflict(peer, sequence); };

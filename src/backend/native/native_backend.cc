@@ -15,7 +15,9 @@ namespace {
 
 constexpr size_t kMostOutstanding = 1 << 16;  // operations started and not done
 // How long a backend that goes waits for operations that were started and are still running.
-constexpr auto kLinger = std::chrono::seconds(1);
+constexpr base::Duration kLinger = std::chrono::seconds(1);
+// The others of the next life wait for this member there; who is cut off takes nothing anyway.
+constexpr base::Duration kMovingOn = std::chrono::milliseconds(20);
 
 }  // namespace
 
@@ -104,8 +106,9 @@ void NativeBackend::end(const Status& why, bool moves_on) {
     // How far this rank came: what it has begun, the others can still finish without it.
     tell_progress();
     dismiss_assembly();
+    moves_on_ = moves_on;
     if (moves_on) tell(net::ControlKind::moved_on, {});
-    control_->leave();
+    control_->leave(moves_on ? kMovingOn : kLinger);
   }
   team_.reset();
   transport_ = nullptr;

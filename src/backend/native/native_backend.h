@@ -172,6 +172,7 @@ class NativeBackend final : public Backend {
   Status expired(Job& job);
   bool state_of(Rank rank, base::Time recently, membership::State* state) const;
   std::string whereabouts(Rank rank, const membership::State& state, bool answers) const;
+  static base::Time last_question(const Job& job);
   void ask_around(Job& job, base::Time now);
   bool has_left(Rank peer, uint64_t sequence) const;
   bool left_without_message(Rank peer);
@@ -187,6 +188,7 @@ class NativeBackend final : public Backend {
   uint64_t probe_word_ = 0;      // what peers try to read
 
   net::Waker waker_;
+  std::atomic<bool> moves_on_{false};  // the group's next life has begun: nothing of this one is needed by anybody
   std::unique_ptr<transport::shm::ShmTransport> shm_;
   std::unique_ptr<transport::Transport> tcp_;
   std::unique_ptr<transport::Transport> mixed_;

@@ -323,12 +323,16 @@ void NativeBackend::fail_all(const Status& status) {
   }
 }
 
-// Asks the ranks on other hosts where they are, each time after a longer pause.
+// Early enough for the answers to come before the deadline.
+base::Time NativeBackend::last_question(const Job& job) {
+  return job.deadline_ - std::min<base::Duration>(job.request().timeout / 4, std::chrono::milliseconds(200));
+}
+
+// Asks the others where they are, each time after a longer pause.
 void NativeBackend::ask_around(Job& job, base::Time now) {
   job.question_pause_ = std::min<base::Duration>(job.question_pause_ * 2, std::chrono::seconds(1));
-  // The last question comes early enough for its answers to come before the deadline.
-  const base::Time last =
-      job.deadline_ - std::min<base::Duration>(job.request().timeout / 4, std::chrono::milliseconds(200));
+  const base::Time last = last_question(job);
+  if (job.asked_ < last) job.asked_ = now;  // answers to the first of the last questions had the time to come
   job.next_question_ = now < last && now + job.question_pause_ > last ? last : now + job.question_pause_;
   std::vector<std::byte> payload;
   put(&payload, job.sequence_);
@@ -375,19 +379,41 @@ Status NativeBackend::expired(Job& job) {
                       (any || peer == facts_.rank ? "" : whereabouts(peer, state, answers)),
                   any ? std::vector<Rank>() : std::vector<Rank>{peer}, facts_.epoch);
   }
-  std::vector<Rank> late;
+  // Who does not answer keeps the others waiting, wherever they are; else whoever is the furthest behind, for whom
+  // those wait that are behind as well.
+  std::vector<Rank> silent, late;
+  uint64_t least = job.sequence_;
+  bool all_came = true;
   std::string details;
+  // Silence says nothing where this rank itself was kept from asking in time.
+  const bool asked = job.asked_ >= recently && job.asked_ + request.timeout / 8 <= base::Clock::now();
   for (Rank rank = 0; rank < facts_.size; ++rank) {
     if (rank == facts_.rank) continue;
     const bool answers = state_of(rank, recently, &state);
     const bool by_lines = shm_ != nullptr && facts_.topology.same_host(rank, facts_.rank);
-    if (by_lines ? shm_->entered(rank) >= job.sequence_ : answers && state.sequence >= job.sequence_) continue;
-    if (details.size() < 512) details += whereabouts(rank, state, answers);
-    late.push_back(rank);
+    const bool answered = attendance_.answered_since(rank, recently);
+    const uint64_t begun = answers ? state.sequence : 0;
+    if (!answered && (asked || !by_lines)) {
+      silent.push_back(rank);
+      all_came = all_came && begun >= job.sequence_;
+      if (details.size() < 512) details += whereabouts(rank, state, false);
+      continue;
+    }
+    if (begun >= job.sequence_) continue;
+    all_came = false;
+    if (begun < least) late.clear();
+    least = std::min(least, begun);
+    if (begun == least) late.push_back(rank);
+    if (details.size() < 512) details += whereabouts(rank, state, true);
   }
+  if (!silent.empty()) late = silent;
   const std::string what = to_string(signature_of(request)) + " (operation " + std::to_string(job.sequence_) + ")";
-  if (!late.empty()) {
+  if (!all_came) {
     return Status(StatusCode::timeout, what + ": " + list(late) + " did not come" + waited + details, late,
+                  facts_.epoch, job.sequence_);
+  }
+  if (!silent.empty()) {
+    return Status(StatusCode::timeout, what + ": all ranks came, but it did not end" + waited + details, late,
                   facts_.epoch, job.sequence_);
   }
   if (job.phase_ == Phase::running) execution_.waiting_for(&late);

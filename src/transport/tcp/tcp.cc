@@ -230,7 +230,7 @@ bool TcpTransport::prepare_sleep() {
 // yet: so stay until the peers' kernels have it all.
 void TcpTransport::linger() {
   std::vector<int> open;
-  bool broken = false;
+  bool broken = options_.in_a_hurry != nullptr && options_.in_a_hurry->load();
   for (const auto& each : connections_) {
     if (each == nullptr) continue;
     broken = broken || each->lost();

@@ -9,6 +9,7 @@
 // until the receiver is ready, and then goes from the sender's memory into the receiver's without a copy in between.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <functional>
 #include <memory>
@@ -38,6 +39,8 @@ struct TcpOptions {
   // How long the destructor waits for the peers' kernels to take what finished sends have written. It does not wait
   // once a peer was lost: the group is broken then.
   std::chrono::milliseconds linger{500};
+  // Nor once this is set: nobody needs any more what is on its way. Outlives the transport.
+  const std::atomic<bool>* in_a_hurry = nullptr;
 };
 
 // Messages of the collective lane carry the fingerprint of the signature that `begin` was called with. nullptr: the
