@@ -295,7 +295,7 @@ void Agreement::heard(Rank from, const AgreementMessage& said) {
       return;
     case Kind::decide:
       if (!said.decision.has_value() || decided_.has_value()) return;
-      if (said.ballot < bound_ && (said.ballot != accepted_ballot_ || accepted_ != said.decision)) {
+      if (said.ballot < bound_ && (said.ballot > accepted_ballot_ || accepted_ != said.decision)) {
         passed_over_ = true;
         return;
       }

@@ -24,7 +24,7 @@
 // has begun to lead, and has not proposed, is bound to nobody: it takes a decision over into its own ballot and tells
 // it in that. Otherwise news of a leader's death that overtakes its decision would leave behind whoever acts on it,
 // for those that know the decision go on and are soon not there to be asked. Nor does it matter to whom a member is
-// bound that had accepted the very same in the decision's ballot: it has said so to all to whom it promised more.
+// bound that has accepted the very same in the decision's ballot or above: all to whom it promised more know of it.
 //
 // What only the dead knew is not binding: members that have died may have had another answer than those that live.
 #pragma once
