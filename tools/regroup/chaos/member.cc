@@ -22,7 +22,8 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr auto kJoining = 20s;
-// Members that do not come are given up after half of it: none is that late but where there is no way to it.
+// Members that do not come are given up after half of it: none is that late but where there is no way to it,
+// or where one of two is gone.
 constexpr base::Duration kShrinking = 4s, kShrinkingCutOff = 1200ms;
 constexpr auto kSettling = 30s;      // for the others
 constexpr auto kRelease = 3s;        // for threads and mappings to go
@@ -142,7 +143,8 @@ class Member {
 
   bool go_on(ProcessGroup& group) {
     ShrinkOptions options;
-    options.timeout = scenario_.fault == Fault::partition ? kShrinkingCutOff : kShrinking;
+    const bool two = scenario_.ranks == 2 && scenario_.fault != Fault::kill && scenario_.fault != Fault::abort;
+    options.timeout = two || scenario_.fault == Fault::partition ? kShrinkingCutOff : kShrinking;
     const Status status = group.shrink(options);
     place_.shrink.set(status);
     if (!status.ok()) return false;

@@ -200,6 +200,10 @@ class Run {
     std::error_code ignored;
     for (const auto& entry : std::filesystem::directory_iterator(folder, ignored))
       report->complaints.push_back("left behind: " + entry.path().string());
+    for (const auto& entry : std::filesystem::directory_iterator("/dev/shm", ignored)) {
+      if (entry.path().string().find("regroup") != std::string::npos)
+        report->complaints.push_back("left behind: " + entry.path().string());
+    }
     for (const pid_t pid : descendants()) report->complaints.push_back(fmt::format("left behind: process {}", pid));
     if (report->verdict == Verdict::right && !report->complaints.empty()) report->verdict = Verdict::wrong;
   }
