@@ -282,7 +282,8 @@ def run_release(suite):
             run_tool(suite, "verify", ["verify", "--ranks", "1-32"], 300)
         elif (ROOT / "src" / "verify").exists():
             suite.did_not_run("verify", "the tool has no such verb")
-        run_tool(suite, "chaos", ["chaos", "-n", "4", "--runs", "40"], 300)
+        # A time-out that a busy machine does not make true by itself.
+        run_tool(suite, "chaos", ["chaos", "-n", "4", "--runs", "24", "--timeout", "1s"], 300)
     else:
         suite.did_not_run("conformance", "there is no build/release/bin/regroup")
     run_others(suite)

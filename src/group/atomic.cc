@@ -4,6 +4,8 @@
 #include <cstring>
 #include <new>
 
+#include "reduce/copy.h"
+
 namespace regroup::group {
 
 using backend::Request;
@@ -48,8 +50,14 @@ Status AtomicRunner::run(backend::Backend& backend, const Request& request) {
     }
   }
   uint64_t at = 0;
+  // It is not looked at again soon, if ever.
+  const bool past_caches = bytes >= reduction::streaming_threshold();
   each_output(request, [&](const std::byte* data, uint64_t piece) {
-    std::memcpy(kept_.data() + at, data, piece);
+    if (past_caches) {
+      reduction::copy_streaming(kept_.data() + at, data, piece);
+    } else {
+      std::memcpy(kept_.data() + at, data, piece);
+    }
     at += piece;
   });
 

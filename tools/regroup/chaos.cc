@@ -244,8 +244,9 @@ void add_chaos(CLI::App& app, int* status) {
       "continue: SIGSTOP, and SIGCONT when the others have gone on. partition: the network between two sets of ranks\n"
       "is cut. abort: a rank calls abort(). slow: a rank is late, and must not be taken for dead.\n"
       "Every survivor must be told of the culprit and only of it, shrink, go on with right results, and leave nothing\n"
-      "behind. Times are from the fault to the last survivor's error (told), and to the end of the last survivor's\n"
-      "first operation in the group's next life (going on).");
+      "behind. Times are from the fault (or from a survivor's call, where that came later) to the last survivor's\n"
+      "error (told), and from the fault to the end of the last survivor's first operation in the group's next life\n"
+      "(going on).");
   verb->callback([status, resident] {
     if (resident->count() > 0) options.wishes.resident = options.resident;
     *status = settle_wishes(&options) ? run_all(options) : kFailed;

@@ -42,12 +42,12 @@ struct Told {
 
 struct Place {
   std::atomic<Phase> phase;
-  std::atomic<uint32_t> begun;  // operations of the first life
-  std::atomic<pid_t> helper;    // the child of a victim
-  std::atomic<int64_t> failed_at, recovered_at;
-  Told failure;   // of an operation
-  Told shrink;    // of shrink()
-  Rank size = 0;  // and what came of it
+  std::atomic<uint32_t> begun;                              // operations of the first life
+  std::atomic<pid_t> helper;                                // the child of a victim
+  std::atomic<int64_t> called_at, failed_at, recovered_at;  // called: what failed
+  Told failure;                                             // of an operation
+  Told shrink;                                              // of shrink()
+  Rank size = 0;                                            // and what came of it
   uint64_t epoch = 0;
   uint64_t members = 0;
   uint32_t right = 0;     // operations whose results were checked and are right

@@ -45,8 +45,10 @@ Exercise::Outcome Exercise::run(ProcessGroup& group, const conformance::Case& c,
   attempt.prepare(values);
   CallOptions options;
   options.reproducible = c.reproducible;
+  const Operation operation = attempt.operation(options);
   Outcome outcome;
-  outcome.status = call(group, c.call, attempt.operation(options));
+  outcome.called_at = now_ns();
+  outcome.status = call(group, c.call, operation);
   outcome.ended_at = now_ns();
   outcome.wrong = outcome.status.ok() ? attempt.verify() : attempt.check_inputs();
   if (outcome.wrong.empty() && (!ordinary_.intact() || !allocated_.intact()))

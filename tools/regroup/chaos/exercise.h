@@ -23,6 +23,7 @@ class Exercise {
     Status status;
     std::string wrong;         // empty: everything is as `status` promises
     uint64_t fingerprint = 0;  // of a result that all ranks must have alike; 0: there is none
+    int64_t called_at = 0;     // when everything was prepared
     int64_t ended_at = 0;      // before anything was checked
   };
   Outcome run(ProcessGroup& group, const conformance::Case& c, uint64_t values);

@@ -99,6 +99,7 @@ class Member {
       const Exercise::Outcome outcome = exercise.run(group, c, values_of(scenario_, 1, index));
       place_.complain(outcome.wrong);
       if (!outcome.status.ok()) {
+        place_.called_at = outcome.called_at;
         place_.failed_at = outcome.ended_at;
         place_.failure.set(outcome.status);
         return true;

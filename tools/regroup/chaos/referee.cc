@@ -119,17 +119,22 @@ void judge_fingerprints(const Scenario& s, const Board& board, std::vector<std::
   }
 }
 
-std::optional<double> since_fault(const Scenario& s, const Board& board, std::atomic<int64_t> Place::*when) {
+// Of the survivor that waited the longest, in milliseconds: until `when`, from the fault; or from `earliest`, where
+// that came later.
+std::optional<double> longest_wait(const Scenario& s, const Board& board, std::atomic<int64_t> Place::*when,
+                                   std::atomic<int64_t> Place::*earliest) {
   const int64_t fault = board.fault_at;
-  int64_t last = 0;
+  int64_t longest = -1;
   for (Rank rank = 0; rank < s.ranks; ++rank) {
     if (!goes_on(s, rank)) continue;
-    const int64_t at = board.place[rank].*when;
+    const Place& place = board.place[rank];
+    const int64_t at = place.*when;
     if (at == 0) return std::nullopt;
-    last = std::max(last, at);
+    const int64_t from = earliest != nullptr ? std::max<int64_t>(fault, place.*earliest) : fault;
+    longest = std::max(longest, at - from);
   }
-  if (fault == 0 || last == 0) return std::nullopt;
-  return static_cast<double>(last - fault) / 1e6;
+  if (fault == 0 || longest < 0) return std::nullopt;
+  return static_cast<double>(longest) / 1e6;
 }
 
 }  // namespace
@@ -162,12 +167,13 @@ std::vector<std::string> judge(const Scenario& scenario, const Board& board) {
 
 std::optional<double> detected_after(const Scenario& scenario, const Board& board) {
   if (scenario.fault == Fault::slow) return std::nullopt;
-  return since_fault(scenario, board, &Place::failed_at);
+  // Who is busy with something else cannot be told before it calls.
+  return longest_wait(scenario, board, &Place::failed_at, &Place::called_at);
 }
 
 std::optional<double> recovered_after(const Scenario& scenario, const Board& board) {
   if (scenario.fault == Fault::slow || scenario.fault == Fault::partition) return std::nullopt;
-  return since_fault(scenario, board, &Place::recovered_at);
+  return longest_wait(scenario, board, &Place::recovered_at, nullptr);
 }
 
 }  // namespace regroup::tool::chaos
