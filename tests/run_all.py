@@ -29,7 +29,7 @@ WITHOUT_THREADS = ("*Planners*", "Planners*", "Mutants*", "*Reduce*", "Interpret
 # What has them, but is about values, many times over.
 ABOUT_VALUES = ("FieldReductions.TheSame*", "FieldReductions.Reproducible*")
 FILTERS = {"tsan": "-" + ":".join(WITHOUT_THREADS + ABOUT_VALUES)}
-# Sanitized unit tests run as so many processes at once: much of their time is waiting.
+# Unit tests run as so many processes at once: much of their time is waiting.
 SHARDS = 2
 
 SANITIZER_OPTIONS = {
@@ -265,7 +265,7 @@ def run_release(suite):
     units = build(suite, "release", ["unit_tests"])
     everything = build(suite, "release", [])
     if units:
-        run_googletest(suite, "unit_tests", "release", BUILD / "release" / "bin" / "unit_tests", 300)
+        run_in_shards(suite, "unit_tests", "release", BUILD / "release" / "bin" / "unit_tests", 300)
     else:
         suite.did_not_run("unit_tests", "it could not be built")
 

@@ -476,14 +476,18 @@ TEST(GroupFaults, ListsThatDoNotFitAreNamedOnEveryRank) {
 
 TEST(GroupFaults, ListsWaitForALateRankUntilTheirDeadlineAndNameIt) {
   for (uint64_t round = 0; round < 4; ++round) {  // short, one long, short, all long
+    std::atomic<int> told = 0;
     on_wire(kWires[0], 4, [&](ProcessGroup& group) {
+      if (Status status = group.run(barrier()); !status.ok()) return status;
       if (group.rank() == 2) {
-        std::this_thread::sleep_for(400ms);
+        while (told < 3) std::this_thread::sleep_for(5ms);
         return Status();
       }
-      if (Status set = group.set_timeout(100ms); !set.ok()) return set;
+      if (Status set = group.set_timeout(400ms); !set.ok()) return set;
       Lists lists(round, group.rank(), 4);
-      return expect_blame(group.run(lists.exchange()), StatusCode::timeout, {2});
+      const Status status = group.run(lists.exchange());
+      ++told;
+      return expect_blame(status, StatusCode::timeout, {2});
     });
   }
 }

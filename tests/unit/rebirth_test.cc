@@ -375,6 +375,67 @@ TEST(Rebirth, AtomicOperationsAreUndoneWhereARankDies) {
   }
 }
 
+TEST(Rebirth, DeathsWhileSurvivorsMeetAreMetLikeAnyOther) {
+  for (const Wire& wire : kWires) {
+    SCOPED_TRACE(wire.name);
+    for (int round = 0; round < 6; ++round) {
+      const auto ends = forked(5, wire, [round](ProcessGroup& group) {
+        const Rank first = group.rank();
+        Status status = sums_are_right(group);
+        if (first == 0) raise(SIGKILL);
+        if (status.ok()) status = reduce_until_failure(group);
+        // The next one that leads dies somewhere in the midst of shrinking.
+        if (first == 1) {
+          std::thread([round] {
+            usleep(static_cast<useconds_t>(50 + 700 * round));
+            raise(SIGKILL);
+          }).detach();
+        }
+        for (int tries = 0; tries < 5; ++tries) {
+          if (Status shrunk = group.shrink(); !shrunk.ok()) return tell(group, "shrink", shrunk);
+          if (first == 1) usleep(100'000);
+          status = sums_are_right(group);
+          if (status.ok() && group.size() == 3) break;
+          if (status.ok()) status = reduce_until_failure(group);
+          if (status.code() != StatusCode::peer_lost) return tell(group, "not lost", status);
+        }
+        if (group.members() != std::vector<Rank>{2, 3, 4}) return tell(group, "wrong members", status);
+        return status.ok() ? 0 : tell(group, "sums", status);
+      });
+      for (const Rank rank : {0, 1}) EXPECT_TRUE(WIFSIGNALED(ends[rank]));
+      for (const Rank rank : {2, 3, 4}) EXPECT_EQ(ends[rank], 0);
+    }
+  }
+}
+
+TEST(Rebirth, AMeetingToWhichAMemberDoesNotComeCanBeFollowedByAnother) {
+  for (const Wire& wire : kWires) {
+    SCOPED_TRACE(wire.name);
+    const auto ends = forked(3, wire, [](ProcessGroup& group) {
+      const Rank first = group.rank();
+      if (first == 0) raise(SIGKILL);  // also the first rank of the next life
+      Membership next;
+      next.rank = first;
+      next.size = 3;
+      next.name = "all of us";
+      next.timeout = 300ms;
+      const Status missed = group.reconfigure(next);
+      if (missed.code() != StatusCode::timeout || missed.ranks() != std::vector<Rank>{0})
+        return tell(group, "not missed", missed);
+      next.rank = first - 1;
+      next.size = 2;
+      next.name = "the two of us";
+      next.timeout = 10s;
+      if (Status met = group.reconfigure(next); !met.ok()) return tell(group, "not met", met);
+      if (group.size() != 2) return tell(group, "size", Status());
+      const Status sums = sums_are_right(group);
+      return sums.ok() ? 0 : tell(group, "sums", sums);
+    });
+    EXPECT_TRUE(WIFSIGNALED(ends[0]));
+    for (const Rank rank : {1, 2}) EXPECT_EQ(ends[rank], 0);
+  }
+}
+
 TEST(Rebirth, AStoppedRankIsLeftBehindAndToldSo) {
   for (const Wire& wire : kWires) {
     SCOPED_TRACE(wire.name);

@@ -9,6 +9,7 @@
 #include <cstring>
 
 #include "backend/native/assembly.h"
+#include "backend/native/text.h"
 #include "membership/agreement_message.h"
 
 namespace regroup::backend::native {
@@ -29,12 +30,6 @@ constexpr uint32_t kStages = 4;
 constexpr auto kMeeting = std::chrono::seconds(5);
 // How often whoever waits looks up, where nobody wakes it.
 constexpr auto kLookUp = std::chrono::milliseconds(100);
-
-std::string list(const std::vector<Rank>& ranks) {
-  std::string text = ranks.size() == 1 ? "rank " : "ranks ";
-  for (size_t i = 0; i < ranks.size(); ++i) text += (i > 0 ? ", " : "") + std::to_string(ranks[i]);
-  return text;
-}
 
 }  // namespace
 

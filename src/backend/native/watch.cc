@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "backend/native/native_backend.h"
+#include "backend/native/text.h"
 
 namespace regroup::backend::native {
 
@@ -59,12 +60,6 @@ bool unpack(std::span<const std::byte> payload, Rank size, uint64_t epoch, Statu
   const std::string text(reinterpret_cast<const char*>(payload.data()), payload.size());
   *status = Status(static_cast<StatusCode>(code), text, std::move(ranks), epoch, *sequence);
   return true;
-}
-
-std::string list(const std::vector<Rank>& ranks) {
-  std::string text = ranks.size() == 1 ? "rank " : "ranks ";
-  for (size_t i = 0; i < ranks.size(); ++i) text += (i > 0 ? ", " : "") + std::to_string(ranks[i]);
-  return text;
 }
 
 std::string how(net::Ending ending) {
