@@ -29,7 +29,7 @@ WITHOUT_THREADS = ("*Planners*", "Planners*", "Mutants*", "*Reduce*", "Interpret
 # What has them, but is about values, many times over.
 ABOUT_VALUES = ("FieldReductions.TheSame*", "FieldReductions.Reproducible*")
 FILTERS = {"tsan": "-" + ":".join(WITHOUT_THREADS + ABOUT_VALUES)}
-# Unit tests run as so many processes at once: much of their time is waiting.
+# Sanitized unit tests run as so many processes at once: much of their time is waiting.
 SHARDS = 2
 
 SANITIZER_OPTIONS = {
@@ -265,7 +265,7 @@ def run_release(suite):
     units = build(suite, "release", ["unit_tests"])
     everything = build(suite, "release", [])
     if units:
-        run_in_shards(suite, "unit_tests", "release", BUILD / "release" / "bin" / "unit_tests", 300)
+        run_googletest(suite, "unit_tests", "release", BUILD / "release" / "bin" / "unit_tests", 300)
     else:
         suite.did_not_run("unit_tests", "it could not be built")
 
@@ -305,7 +305,7 @@ def main():
     suite = Suite()
     start = time.monotonic()
     run_release(suite)
-    for preset in os.environ.get("REGROUP_TEST_SANITIZERS", "tsan asan").split():
+    for preset in os.environ.get("REGROUP_TEST_SANITIZERS", "tsan").split():
         run_sanitized(suite, preset)
     print(f"test: {time.monotonic() - start:.0f} s in all; the longest parts:", file=sys.stderr)
     for part, seconds in sorted(suite.times, key=lambda entry: -entry[1])[:8]:
