@@ -229,11 +229,12 @@ void NativeBackend::break_group(const Status& status, bool tell_others) {
     // But that the others have gone on without this member is the last word.
     if (!broken_.ok() && (status.code() != StatusCode::stale_epoch || broken_.code() == StatusCode::stale_epoch))
       return;
+    // Before anybody here can see it, return and leave: who leaves sends nothing any more.
+    if (tell_others && control_ != nullptr) tell_status(status, status.sequence());
     broken_ = status;
     alarm_.store(true, std::memory_order_release);
     changed_.notify_all();
   }
-  if (tell_others && control_ != nullptr) tell_status(status, status.sequence());
   waker_.ring();
 }
 
