@@ -336,25 +336,37 @@ TEST(Control, AForkedChildHidesNothingAndMakesItsOwn) {
   EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
 }
 
+// Two ranks that meet although a fork comes between them: where both listen is known before it.
+class TwoProcesses {
+ public:
+  TwoProcesses() {
+    for (int i = 0; i < 2; ++i) {
+      listeners_.push_back(Listener::open("127.0.0.1", true).value_or_throw());
+      peers_.push_back({"127.0.0.1:" + std::to_string(listeners_[i].port()), listeners_[i].unix_name(), true});
+    }
+  }
+  std::unique_ptr<Control> connect(Rank rank) {
+    auto mesh = connect_mesh(listeners_[rank], rank, peers_, options_).value_or_throw();
+    return make_control(rank, std::move(mesh[0]));
+  }
+
+ private:
+  std::vector<Listener> listeners_;
+  std::vector<MeshPeer> peers_;
+  const MeshOptions options_{7, {LaneKind::local_unix}, base::deadline_after(10s)};
+};
+
 TEST(Control, TheProcessAtTheOtherEnd) {
   if (!kForkWithThreads) GTEST_SKIP() << "this sanitizer follows no threads into a forked child";
-  std::vector<Listener> listeners;
-  std::vector<MeshPeer> peers;
-  for (int i = 0; i < 2; ++i) {
-    listeners.push_back(Listener::open("127.0.0.1", true).value_or_throw());
-    peers.push_back({"127.0.0.1:" + std::to_string(listeners[i].port()), listeners[i].unix_name(), true});
-  }
-  const MeshOptions options{7, {LaneKind::local_unix}, base::deadline_after(10s)};
+  TwoProcesses two;
   const pid_t child = ::fork();
   if (child == 0) {
     ::alarm(20);
-    auto mesh = connect_mesh(listeners[1], 1, peers, options).value_or_throw();
-    std::unique_ptr<Control> one = make_control(1, std::move(mesh[0]));
+    std::unique_ptr<Control> one = two.connect(1);
     one->start([](Rank, ControlKind, auto, base::Fd) {}, [](Rank, Ending) {});
     for (;;) ::pause();
   }
-  auto mesh = connect_mesh(listeners[0], 0, peers, options).value_or_throw();
-  std::unique_ptr<Control> zero = make_control(0, std::move(mesh[0]));
+  std::unique_ptr<Control> zero = two.connect(0);
   EXPECT_EQ(zero->pid_of(1), child);
   Ear ear;
   zero->start(ear.handler(), ear.closed());
@@ -367,20 +379,13 @@ TEST(Control, TheProcessAtTheOtherEnd) {
 // A child that was forked behind the library's back holds the victim's connection open, so no hang-up comes.
 TEST(Control, AProcessEndsThoughItsChildHoldsItsSocket) {
   if (!kForkWithThreads) GTEST_SKIP() << "this sanitizer follows no threads into a forked child";
-  std::vector<Listener> listeners;
-  std::vector<MeshPeer> peers;
-  for (int i = 0; i < 2; ++i) {
-    listeners.push_back(Listener::open("127.0.0.1", true).value_or_throw());
-    peers.push_back({"127.0.0.1:" + std::to_string(listeners[i].port()), listeners[i].unix_name(), true});
-  }
-  const MeshOptions options{7, {LaneKind::local_unix}, base::deadline_after(10s)};
+  TwoProcesses two;
   int told[2];
   ASSERT_EQ(::pipe2(told, O_CLOEXEC), 0);
   const pid_t child = ::fork();
   if (child == 0) {
     ::alarm(60);
-    auto mesh = connect_mesh(listeners[1], 1, peers, options).value_or_throw();
-    std::unique_ptr<Control> one = make_control(1, std::move(mesh[0]));
+    std::unique_ptr<Control> one = two.connect(1);
     const pid_t held = static_cast<pid_t>(::syscall(SYS_clone, SIGCHLD, nullptr, nullptr, nullptr, nullptr));
     if (held == 0) {
       ::alarm(60);
@@ -391,8 +396,7 @@ TEST(Control, AProcessEndsThoughItsChildHoldsItsSocket) {
     one->send(0, ControlKind::notice, bytes("last words"));
     for (;;) ::pause();
   }
-  auto mesh = connect_mesh(listeners[0], 0, peers, options).value_or_throw();
-  std::unique_ptr<Control> zero = make_control(0, std::move(mesh[0]));
+  std::unique_ptr<Control> zero = two.connect(0);
   Ear ear;
   zero->start(ear.handler(), ear.closed());
   pid_t held = 0;
@@ -412,25 +416,17 @@ TEST(Control, AProcessEndsThoughItsChildHoldsItsSocket) {
 TEST(Control, WhatWasSentBeforeADeathIsHeardFirst) {
   if (!kForkWithThreads) GTEST_SKIP() << "this sanitizer follows no threads into a forked child";
   for (const bool leaves : {false, true}) {
-    std::vector<Listener> listeners;
-    std::vector<MeshPeer> peers;
-    for (int i = 0; i < 2; ++i) {
-      listeners.push_back(Listener::open("127.0.0.1", true).value_or_throw());
-      peers.push_back({"127.0.0.1:" + std::to_string(listeners[i].port()), listeners[i].unix_name(), true});
-    }
-    const MeshOptions options{7, {LaneKind::local_unix}, base::deadline_after(10s)};
+    TwoProcesses two;
     const pid_t child = ::fork();
     if (child == 0) {
       ::alarm(60);
-      auto mesh = connect_mesh(listeners[1], 1, peers, options).value_or_throw();
-      std::unique_ptr<Control> one = make_control(1, std::move(mesh[0]));
+      std::unique_ptr<Control> one = two.connect(1);
       one->start([](Rank, ControlKind, auto, base::Fd) {}, [](Rank, Ending) {});
       for (int i = 0; i < 20; ++i) one->send(0, ControlKind::notice, bytes(std::string(4000, 'n')));
       if (leaves) one.reset();
       ::_exit(0);
     }
-    auto mesh = connect_mesh(listeners[0], 0, peers, options).value_or_throw();
-    std::unique_ptr<Control> zero = make_control(0, std::move(mesh[0]));
+    std::unique_ptr<Control> zero = two.connect(0);
     Ear ear;
     zero->start(ear.handler(), ear.closed());
     EXPECT_TRUE(ear.wait_end(1));

@@ -23,17 +23,6 @@ inline constexpr bool kForks = false;  // it follows no threads into a forked ch
 inline constexpr bool kForks = true;
 #endif
 
-inline JoinOptions options_for(const Wire& wire, Rank rank, Rank size, std::chrono::nanoseconds timeout) {
-  JoinOptions options;
-  options.rank = rank;
-  options.size = size;
-  options.timeout = timeout;
-  options.transport = wire.transport;
-  options.cross_process_reads = wire.reads;
-  if (wire.mixed) options.host_label = rank < (size + 1) / 2 ? "a" : "b";
-  return options;
-}
-
 // A file store that goes with this.
 class FreshStore {
  public:
@@ -64,9 +53,11 @@ class FreshStore {
   _exit(code);
 }
 
-// How each rank ended, as waitpid tells it. Those that hang are ended after `limit`, by SIGALRM.
+// How each rank ended, as waitpid tells it. Those that hang are ended after `limit` seconds, by SIGALRM. The group's
+// time-out is `timeout`, or `limit` where none is given.
 inline std::vector<int> forked(Rank size, const Wire& wire, const std::function<int(ProcessGroup&)>& body,
-                               unsigned limit = 20) {
+                               unsigned limit = 20, std::chrono::nanoseconds timeout = {}) {
+  if (timeout == std::chrono::nanoseconds(0)) timeout = std::chrono::seconds(limit);
   const FreshStore store;
   std::fflush(nullptr);
   std::vector<pid_t> children;
@@ -75,7 +66,7 @@ inline std::vector<int> forked(Rank size, const Wire& wire, const std::function<
     if (children.back() != 0) continue;
     std::signal(SIGALRM, SIG_DFL);
     alarm(limit);
-    JoinOptions options = options_for(wire, rank, size, std::chrono::seconds(limit));
+    JoinOptions options = options_for(wire, rank, size, timeout);
     options.store_url = store.url();
     be_rank(options, body);
   }

@@ -2,36 +2,21 @@
 // Groups that outlive their members: agree, shrink, leave, reconfigure, over every wire, with ranks as threads and as
 // processes. Every wait here is bounded.
 #include <gtest/gtest.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <csignal>
 #include <numeric>
 #include <thread>
 
-#include "regroup/regroup.h"
+#include "unit/forked_ranks.h"
 
 namespace regroup {
 namespace {
 
 using namespace std::chrono_literals;
 
-struct Wire {
-  const char* name;
-  const char* transport;
-  bool mixed = false;
-};
-constexpr Wire kWires[] = {{"shm", "shm"}, {"tcp", "tcp"}, {"mixed", "auto", true}};
-
-JoinOptions options_for(const Wire& wire, Rank rank, Rank size, std::chrono::nanoseconds timeout) {
-  JoinOptions options;
-  options.rank = rank;
-  options.size = size;
-  options.timeout = timeout;
-  options.transport = wire.transport;
-  if (wire.mixed) options.host_label = rank < (size + 1) / 2 ? "a" : "b";
-  return options;
-}
+// The wires on which groups are reborn: how memory is read makes no difference to that.
+constexpr Wire kRebirthWires[] = {{"shm", "shm"}, {"tcp", "tcp"}, {"mixed", "auto", true}};
 
 Status expect(bool holds, const std::string& what) { return holds ? Status() : Status(StatusCode::internal, what); }
 
@@ -53,7 +38,7 @@ using Body = std::function<Status(ProcessGroup&, const std::shared_ptr<Store>&)>
 
 // Ranks as threads; every rank's group is left when its body returns.
 void on_every_wire(Rank size, const Body& body, std::chrono::nanoseconds timeout = 10s) {
-  for (const Wire& wire : kWires) {
+  for (const Wire& wire : kRebirthWires) {
     SCOPED_TRACE(wire.name);
     auto store = make_hash_store();
     std::vector<Status> statuses(size);
@@ -143,7 +128,7 @@ TEST(Rebirth, ReconfiguresTwentyTimes) {
 }
 
 TEST(Rebirth, NewcomersAreAdmittedAtTheNextGrow) {
-  for (const Wire& wire : kWires) {
+  for (const Wire& wire : kRebirthWires) {
     SCOPED_TRACE(wire.name);
     auto store = make_hash_store();
     std::vector<Status> statuses(5);
@@ -280,35 +265,10 @@ TEST(Rebirth, BadArgumentsAreToldAtOnce) {
 
 #if !defined(__SANITIZE_THREAD__)  // it follows no threads into a forked child
 
-// Ranks as processes; how each ended, as waitpid tells it. Those that hang are ended after `limit` seconds.
-std::vector<int> forked(Rank size, const Wire& wire, const std::function<int(ProcessGroup&)>& body,
-                        std::chrono::nanoseconds timeout = 10s, unsigned limit = 30) {
-  char name[] = "/tmp/regroup-rebirth-XXXXXX";
-  if (mkdtemp(name) == nullptr) return {};
-  const std::string directory = name;
-  std::fflush(nullptr);
-  std::vector<pid_t> children;
-  for (Rank rank = 0; rank < size; ++rank) {
-    children.push_back(fork());
-    if (children.back() != 0) continue;
-    std::signal(SIGALRM, SIG_DFL);
-    alarm(limit);
-    JoinOptions options = options_for(wire, rank, size, timeout);
-    options.store_url = "file://" + directory + "/store";
-    int code = 100;
-    {
-      auto group = join(options);
-      if (group.ok()) code = body(*group);
-      if (!group.ok()) std::fprintf(stderr, "rank %u: %s\n", rank, group.status().to_string().c_str());
-    }
-    std::fflush(nullptr);
-    _exit(code);
-  }
-  std::vector<int> ends(size, -1);
-  for (Rank rank = 0; rank < size; ++rank) waitpid(children[rank], &ends[rank], 0);
-  unlink((directory + "/store").c_str());
-  rmdir(directory.c_str());
-  return ends;
+// Ranks as processes, with a time-out that is not their watchdog's.
+std::vector<int> forked_ranks(Rank size, const Wire& wire, const std::function<int(ProcessGroup&)>& body,
+                              std::chrono::nanoseconds timeout = 10s) {
+  return forked(size, wire, body, 30, timeout);
 }
 
 int tell(ProcessGroup& group, const char* what, const Status& status) {
@@ -324,9 +284,9 @@ Status reduce_until_failure(ProcessGroup& group) {
 }
 
 TEST(Rebirth, SurvivorsOfDeathsGoOnDownToTheLast) {
-  for (const Wire& wire : kWires) {
+  for (const Wire& wire : kRebirthWires) {
     SCOPED_TRACE(wire.name);
-    const auto ends = forked(4, wire, [](ProcessGroup& group) {
+    const auto ends = forked_ranks(4, wire, [](ProcessGroup& group) {
       // The lowest dies each time: the one that leads.
       while (group.size() > 1) {
         Status status = sums_are_right(group);
@@ -346,9 +306,9 @@ TEST(Rebirth, SurvivorsOfDeathsGoOnDownToTheLast) {
 }
 
 TEST(Rebirth, AtomicOperationsAreUndoneWhereARankDies) {
-  for (const Wire& wire : kWires) {
+  for (const Wire& wire : kRebirthWires) {
     SCOPED_TRACE(wire.name);
-    const auto ends = forked(4, wire, [](ProcessGroup& group) {
+    const auto ends = forked_ranks(4, wire, [](ProcessGroup& group) {
       std::vector<int64_t> values(300'000, 1);
       int64_t expected = 1;
       Status status;
@@ -376,10 +336,10 @@ TEST(Rebirth, AtomicOperationsAreUndoneWhereARankDies) {
 }
 
 TEST(Rebirth, DeathsWhileSurvivorsMeetAreMetLikeAnyOther) {
-  for (const Wire& wire : kWires) {
+  for (const Wire& wire : kRebirthWires) {
     SCOPED_TRACE(wire.name);
     for (int round = 0; round < 6; ++round) {
-      const auto ends = forked(5, wire, [round](ProcessGroup& group) {
+      const auto ends = forked_ranks(5, wire, [round](ProcessGroup& group) {
         const Rank first = group.rank();
         Status status = sums_are_right(group);
         if (first == 0) raise(SIGKILL);
@@ -409,9 +369,9 @@ TEST(Rebirth, DeathsWhileSurvivorsMeetAreMetLikeAnyOther) {
 }
 
 TEST(Rebirth, AMeetingToWhichAMemberDoesNotComeCanBeFollowedByAnother) {
-  for (const Wire& wire : kWires) {
+  for (const Wire& wire : kRebirthWires) {
     SCOPED_TRACE(wire.name);
-    const auto ends = forked(3, wire, [](ProcessGroup& group) {
+    const auto ends = forked_ranks(3, wire, [](ProcessGroup& group) {
       const Rank first = group.rank();
       if (first == 0) raise(SIGKILL);  // also the first rank of the next life
       Membership next;
@@ -437,11 +397,11 @@ TEST(Rebirth, AMeetingToWhichAMemberDoesNotComeCanBeFollowedByAnother) {
 }
 
 TEST(Rebirth, AStoppedRankIsLeftBehindAndToldSo) {
-  for (const Wire& wire : kWires) {
+  for (const Wire& wire : kRebirthWires) {
     SCOPED_TRACE(wire.name);
     int pipe_ends[2];
     ASSERT_EQ(pipe(pipe_ends), 0);
-    const auto ends = forked(
+    const auto ends = forked_ranks(
         4, wire,
         [&](ProcessGroup& group) {
           if (group.rank() == 3) {
@@ -474,11 +434,11 @@ TEST(Rebirth, AStoppedRankIsLeftBehindAndToldSo) {
 
 // Rank 0 is done with the gather, in which rank 1 waits for the rank that was stopped.
 TEST(Rebirth, WhoWaitsForAStoppedRankIsNotBlamed) {
-  for (const Wire& wire : {kWires[1], kWires[2]}) {
+  for (const Wire& wire : {kRebirthWires[1], kRebirthWires[2]}) {
     SCOPED_TRACE(wire.name);
     int pipe_ends[2];
     ASSERT_EQ(pipe(pipe_ends), 0);
-    const auto ends = forked(3, wire, [&](ProcessGroup& group) {
+    const auto ends = forked_ranks(3, wire, [&](ProcessGroup& group) {
       std::vector<int32_t> mine(10), all(30);
       if (group.rank() == 2) {
         const pid_t self = getpid();
@@ -507,8 +467,8 @@ TEST(Rebirth, OneOfTwoDoesNotGoOnWithoutAStoppedOneUnlessTold) {
   for (const Quorum quorum : {Quorum::normal, Quorum::survivors}) {
     int pipe_ends[2];
     ASSERT_EQ(pipe(pipe_ends), 0);
-    const auto ends = forked(
-        2, kWires[0],
+    const auto ends = forked_ranks(
+        2, kRebirthWires[0],
         [&](ProcessGroup& group) {
           if (group.rank() == 1) {
             const pid_t self = getpid();

@@ -26,6 +26,17 @@ struct Wire {
 inline constexpr Wire kWires[] = {
     {"shm", "shm"}, {"shm without reads", "shm", false, false}, {"tcp", "tcp"}, {"mixed", "auto", true}};
 
+inline JoinOptions options_for(const Wire& wire, Rank rank, Rank size, std::chrono::nanoseconds timeout) {
+  JoinOptions options;
+  options.rank = rank;
+  options.size = size;
+  options.timeout = timeout;
+  options.transport = wire.transport;
+  options.cross_process_reads = wire.reads;
+  if (wire.mixed) options.host_label = rank < (size + 1) / 2 ? "a" : "b";
+  return options;
+}
+
 // For bodies: throws unless `holds`.
 inline void require(bool holds, const std::string& what) {
   if (!holds) throw Error(Status(StatusCode::internal, what));
@@ -39,14 +50,8 @@ std::vector<Status> run_on_wire(const Wire& wire, Rank size, const Body& body, s
   std::vector<std::thread> threads;
   for (Rank rank = 0; rank < size; ++rank) {
     threads.emplace_back([&, rank] {
-      JoinOptions options;
+      JoinOptions options = options_for(wire, rank, size, timeout);
       options.store = store;
-      options.rank = rank;
-      options.size = size;
-      options.timeout = timeout;
-      options.transport = wire.transport;
-      options.cross_process_reads = wire.reads;
-      if (wire.mixed) options.host_label = rank < (size + 1) / 2 ? "a" : "b";
       Result<ProcessGroup> group = join(options);
       if (!group.ok()) {
         statuses[rank] = group.status();

@@ -144,6 +144,7 @@ class NativeBackend final : public Backend {
   struct Assembly;
   Result<membership::Decision> decide(membership::Contribution mine, Quorum quorum, membership::RankSet suspects,
                                       base::Time deadline, membership::Patience patience);
+  Result<membership::Decision> decide_by_all(membership::Contribution mine, std::chrono::nanoseconds timeout);
   void send_agreement_locked();
   void dismiss_assembly();
   void heard_agreement(Rank from, std::span<const std::byte> payload);

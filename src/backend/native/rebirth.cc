@@ -156,14 +156,19 @@ Result<Decision> NativeBackend::decide(Contribution mine, Quorum quorum, RankSet
   return decision;
 }
 
+// Waits for all that nobody blames for a failure, and gives up on none before the deadline.
+Result<Decision> NativeBackend::decide_by_all(Contribution mine, std::chrono::nanoseconds timeout) {
+  const base::Time deadline = base::deadline_after(timeout);
+  return decide(std::move(mine), Quorum::normal, suspects(), deadline, Patience::endless(deadline));
+}
+
 Result<Agreed> NativeBackend::agree(uint64_t value, std::chrono::nanoseconds timeout) {
   if (inherited()) return inherited_status();
   if (Status failed = last_failure(); failed.code() == StatusCode::stale_epoch) return failed;
   Contribution mine;
   mine.purpose = membership::kAgree;
   mine.flags = value;
-  const base::Time deadline = base::deadline_after(timeout);
-  auto decision = decide(std::move(mine), Quorum::normal, suspects(), deadline, Patience::endless(deadline));
+  auto decision = decide_by_all(std::move(mine), timeout);
   if (!decision.ok()) {
     // The others may have their answer: this member must not go on as if it had it.
     if (decision.status().code() == StatusCode::timeout) break_group(decision.status(), true);
@@ -178,8 +183,7 @@ Result<Agreed> NativeBackend::agree_outcome(bool ended_well, std::chrono::nanose
   Contribution mine;
   mine.purpose = membership::kOutcome;
   mine.flags = ended_well ? 1 : 0;
-  const base::Time deadline = base::deadline_after(timeout);
-  auto decision = decide(std::move(mine), Quorum::normal, suspects(), deadline, Patience::endless(deadline));
+  auto decision = decide_by_all(std::move(mine), timeout);
   if (decision.ok()) return Agreed{decision->flags, decision->failed.ranks()};
   // What the others hold from now on may differ from what this member holds: it must not be among them.
   const Status fenced(StatusCode::timeout,
@@ -201,8 +205,7 @@ Status NativeBackend::leave(std::chrono::nanoseconds timeout) {
     mine.purpose = membership::kShrink;
     mine.flags = ~uint64_t{0};
     mine.leaving = true;
-    const base::Time deadline = base::deadline_after(timeout);
-    outcome = decide(std::move(mine), Quorum::normal, suspects(), deadline, Patience::endless(deadline)).status();
+    outcome = decide_by_all(std::move(mine), timeout).status();
   }
   end(Status(StatusCode::aborted, "rank " + std::to_string(facts_.rank) + " has left the group", {facts_.rank},
              facts_.epoch),
