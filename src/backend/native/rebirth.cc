@@ -6,9 +6,9 @@
 // the life that ends; then they agree whether all have met. Where not (another one died meanwhile), they begin again.
 // The life that ends stays until all are over.
 #include <algorithm>
-#include <cstring>
 
 #include "backend/native/assembly.h"
+#include "backend/native/payload.h"
 #include "backend/native/text.h"
 #include "membership/agreement_message.h"
 
@@ -65,10 +65,7 @@ void NativeBackend::heard_agreement(Rank from, std::span<const std::byte> payloa
 void NativeBackend::heard_rejoin(Rank from, std::span<const std::byte> payload) {
   uint64_t epoch = 0;
   uint32_t stage = 0;
-  if (payload.size() < sizeof epoch + sizeof stage) return;
-  std::memcpy(&epoch, payload.data(), sizeof epoch);
-  std::memcpy(&stage, payload.data() + sizeof epoch, sizeof stage);
-  payload = payload.subspan(sizeof epoch + sizeof stage);
+  if (!take(&payload, &epoch) || !take(&payload, &stage)) return;
   if (epoch <= facts_.epoch || epoch > facts_.epoch + kEpochsAhead || stage == 0 || stage > kStages) return;
   std::lock_guard lock(assembly_->mutex);
   assembly_->texts[{epoch, stage, from}] = {reinterpret_cast<const char*>(payload.data()), payload.size()};
@@ -228,10 +225,10 @@ Result<std::shared_ptr<Backend>> NativeBackend::meet_survivors(const std::vector
   uint32_t stage = 0;
   const Exchange exchange = [&](const std::string& mine, base::Time until) -> Result<std::vector<std::string>> {
     ++stage;
-    std::vector<std::byte> payload(sizeof epoch + sizeof stage + mine.size());
-    std::memcpy(payload.data(), &epoch, sizeof epoch);
-    std::memcpy(payload.data() + sizeof epoch, &stage, sizeof stage);
-    std::memcpy(payload.data() + sizeof epoch + sizeof stage, mine.data(), mine.size());
+    std::vector<std::byte> payload;
+    put(&payload, epoch);
+    put(&payload, stage);
+    for (const char c : mine) payload.push_back(static_cast<std::byte>(c));
     for (const Rank rank : survivors) {
       if (rank != facts_.rank) control_->send(rank, net::ControlKind::rejoin, payload);
     }

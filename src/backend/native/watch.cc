@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "backend/native/native_backend.h"
+#include "backend/native/payload.h"
 #include "backend/native/text.h"
 
 namespace regroup::backend::native {
@@ -20,21 +21,6 @@ namespace {
 constexpr int kLastTurns = 10'000;
 
 // --- what control frames carry; fixed little layouts, checked on arrival
-
-template <typename T>
-bool take(std::span<const std::byte>* from, T* out) {
-  if (from->size() < sizeof(T)) return false;
-  std::memcpy(out, from->data(), sizeof(T));
-  *from = from->subspan(sizeof(T));
-  return true;
-}
-
-template <typename T>
-void put(std::vector<std::byte>* to, const T& value) {
-  const size_t at = to->size();
-  to->resize(at + sizeof(T));
-  std::memcpy(to->data() + at, &value, sizeof(T));
-}
 
 std::vector<std::byte> pack(const Status& status, uint64_t sequence) {
   std::vector<std::byte> payload;
