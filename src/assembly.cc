@@ -126,10 +126,8 @@ Status complete(JoinOptions* options) {
   }
   if (!options->transport.has_value() && variable("REGROUP_TRANSPORT") != nullptr)
     options->transport = variable("REGROUP_TRANSPORT");
-  if (const char* backend = variable("REGROUP_BACKEND");
-      backend != nullptr && std::strcmp(backend, "native") != 0 && std::strcmp(backend, "auto") != 0) {
-    return bad_variable("REGROUP_BACKEND", backend, "auto or native");
-  }
+  if (!options->backend.has_value() && variable("REGROUP_BACKEND") != nullptr)
+    options->backend = variable("REGROUP_BACKEND");
   for (const char* name : {"REGROUP_INTERFACE", "GLOO_SOCKET_IFNAME"}) {
     if (!options->interface.has_value() && variable(name) != nullptr) options->interface = variable(name);
   }
@@ -214,6 +212,9 @@ Result<ProcessGroup> join(JoinOptions options) {
   native.cross_process_reads = options.cross_process_reads;
   native.threads = options.threads.value_or(0);
   if (options.liveness.has_value()) native.liveness = *options.liveness;
+  if (const std::string backend = options.backend.value_or("auto"); backend != "auto" && backend != "native") {
+    return Status(StatusCode::invalid_argument, "joining: backend \"" + backend + "\"; it takes auto or native");
+  }
   const std::string wires = options.transport.value_or("auto");
   if (wires == "shm") {
     native.wires = backend::native::Wires::shm;
