@@ -11,6 +11,7 @@
 #include "backend/native/tuning_file.h"
 #include "group/lobby.h"
 #include "group/process_group.h"
+#include "module/module.h"
 #include "net/address.h"
 #include "regroup/join.h"
 
@@ -29,7 +30,7 @@ const char* variable(const char* name) {
 void warn_about_unknown_variables() {
   static const std::set<std::string_view> known = {
       "REGROUP_STORE",     "REGROUP_RANK", "REGROUP_SIZE",   "REGROUP_TIMEOUT",  "REGROUP_BACKEND", "REGROUP_TRANSPORT",
-      "REGROUP_INTERFACE", "REGROUP_LOG",  "REGROUP_TUNING", "REGROUP_LIVENESS", "REGROUP_THREADS"};
+      "REGROUP_INTERFACE", "REGROUP_LOG",  "REGROUP_TUNING", "REGROUP_LIVENESS", "REGROUP_THREADS", "REGROUP_MODULES"};
   static std::once_flag once;
   std::call_once(once, [] {
     for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
@@ -213,7 +214,9 @@ Result<ProcessGroup> join(JoinOptions options) {
   native.threads = options.threads.value_or(0);
   if (options.liveness.has_value()) native.liveness = *options.liveness;
   if (const std::string backend = options.backend.value_or("auto"); backend != "auto" && backend != "native") {
-    return Status(StatusCode::invalid_argument, "joining: backend \"" + backend + "\"; it takes auto or native");
+    auto module = module::Module::load(backend);
+    if (!module.ok()) return module.status();
+    native.library = std::move(module).value();
   }
   const std::string wires = options.transport.value_or("auto");
   if (wires == "shm") {

@@ -28,8 +28,8 @@ struct JoinOptions {
   // otherwise, and up to 1 s more in which nothing is sent. A rank that is late or stopped is not lost: its host
   // answers. Under some 0.5 s, a packet that was dropped on the way can look like a host that is gone.
   std::optional<std::chrono::nanoseconds> liveness;
-  // What carries out operations: "auto", "native" (regroup's own), or the name of a library (`regroup capabilities` lists
-  // those that are here). The same on all ranks.
+  // What carries out operations: "auto", "native" (regroup's own), or the name of a library (`regroup capabilities`
+  // lists those that are here). The same on all ranks.
   std::optional<std::string> backend;
   std::optional<std::string> transport;  // "auto" (shm inside a host, tcp between), "shm", "tcp"
   std::optional<std::string> interface;  // whose address others shall use

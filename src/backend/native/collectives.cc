@@ -39,7 +39,10 @@ bool NativeBackend::advance_collective() {
         case executor::Eager::Outcome::waiting:
           return false;
         case executor::Eager::Outcome::done:
-          end_collective(job, Status());
+          if (library_ != nullptr)
+            carry(job);
+          else
+            end_collective(job, Status());
           return true;
         case executor::Eager::Outcome::planned:
           if (Status status = begin_planned(job); !status.ok()) end_collective(job, std::move(status));
@@ -57,6 +60,12 @@ bool NativeBackend::advance_collective() {
       return advance_gathering(job);
     case Phase::running:
       return advance_running(job);
+    case Phase::announcing:
+      return advance_running(job);
+    case Phase::carried:
+      return advance_carried(job);
+    case Phase::planned_by_library:
+      return advance_planned_by_library(job);
     case Phase::conflicted:
       return settle_conflict(job);
     case Phase::withdrawn:
@@ -76,6 +85,7 @@ Status NativeBackend::activate(Job& job) {
     attendance_.began(job.sequence_, job.signature_, base::recent_tick());
     if (Status status = known_to_fail(job.sequence_); !status.ok()) return status;
   }
+  if (library_ != nullptr) return begin_announcing(job);
   if (!eager(request)) return begin_planned(job);
   job.phase_ = Phase::eager;
   begin_eager(request, job.sequence_);
@@ -108,6 +118,7 @@ Status NativeBackend::known_to_fail(uint64_t sequence) {
 // Whether the operation is of so few bytes that every rank's input travels with its arrival: a decision from agreed
 // facts, or one that each rank's line tells.
 bool NativeBackend::eager(const Request& request) const {
+  if (library_ != nullptr) return false;
   const uint64_t limit = differs_by_pair(request) ? transport_->pairs_limit() : transport_->eager_limit();
   return takes_eager_path(request, facts_.rank, facts_.size, limit);
 }
@@ -213,47 +224,6 @@ bool NativeBackend::bind_memory(Job& job, const Plan& plan) {
   return true;
 }
 
-namespace {
-
-// What this rank gives to and takes from each, where that may differ by pair. Members of a batch add up with weights,
-// so that sums are equal where all sizes are.
-bool add_pair_sizes(const Request& request, Rank rank, uint64_t weight, std::vector<uint64_t>* gives,
-                    std::vector<uint64_t>* takes) {
-  const uint64_t width = size_of(request.type) * weight;
-  switch (request.collective) {
-    case Collective::all_to_all:
-      if (request.equal) return false;
-      for (size_t r = 0; r < gives->size(); ++r) {
-        (*gives)[r] += request.counts[r] * width;
-        (*takes)[r] += request.receive_counts[r] * width;
-      }
-      return true;
-    case Collective::gather:
-    case Collective::scatter: {
-      if (request.counts_known) return false;
-      const bool gathers = request.collective == Collective::gather;
-      std::vector<uint64_t>& outer = gathers ? *gives : *takes;
-      std::vector<uint64_t>& at_root = gathers ? *takes : *gives;
-      outer[request.root] += request.count * width;
-      if (rank == request.root) {
-        for (size_t r = 0; r < at_root.size(); ++r) at_root[r] += request.counts[r] * width;
-      }
-      return true;
-    }
-    case Collective::batch: {
-      bool any = false;
-      for (size_t i = 0; i < request.members.size(); ++i) {
-        any |= add_pair_sizes(request.members[i], rank, base::mix(i, 3) | 1, gives, takes);
-      }
-      return any;
-    }
-    default:
-      return false;
-  }
-}
-
-}  // namespace
-
 Status NativeBackend::begin_planned(Job& job) {
   Result<std::shared_ptr<const Plan>> plan = plans_.find(job.request());
   if (!plan.ok()) return plan.status();
@@ -287,6 +257,10 @@ bool NativeBackend::advance_gathering(Job& job) {
     case Gathering::waiting:
       return moved;
     case Gathering::complete:
+      if (library_ != nullptr) {
+        all_local_ ? carry(job) : announce_to_hosts(job);
+        return true;
+      }
       job.phase_ = Phase::running;
       if (plan_->staged != nullptr && transport_->staging()) plan_ = plan_->staged;
       execution_.start(plan_->program, bindings_, *transport_, job.sequence_, fingerprint(job.signature_), &*team_);
@@ -317,7 +291,10 @@ bool NativeBackend::advance_running(Job& job) {
     case executor::Execution::Outcome::moved:
       return true;
     case executor::Execution::Outcome::done:
-      end_collective(job, Status());
+      if (job.phase_ == Phase::announcing)
+        announced_to_hosts(job);
+      else
+        end_collective(job, Status());
       return true;
     case executor::Execution::Outcome::mismatched: {
       const transport::Message& message = execution_.mismatch();
@@ -407,7 +384,10 @@ void NativeBackend::end_collective(Job& job, Status status) {
   if (!status.ok() && begun) {
     // In this order: peers stop counting what they read before this rank's caller gets its memory back.
     transport_->withdraw();
-    if (job.phase_ == Phase::running || job.phase_ == Phase::conflicted) execution_.cancel();
+    if (library_ != nullptr)
+      take_back_from_library(job, status);
+    else if (job.phase_ == Phase::running || job.phase_ == Phase::conflicted)
+      execution_.cancel();
   }
   if (begun) transport_->end();
   plan_ = nullptr;

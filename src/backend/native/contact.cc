@@ -17,19 +17,21 @@ namespace regroup::backend::native {
 
 std::string Contact::to_text() const {
   std::ostringstream text;
-  text << "regroup " << version << ' ' << host << ' ' << machine << ' ' << wires << ' ' << selection << ' ' << pid
-       << ' ' << process << ' ' << segment << ' ' << bell << ' ' << probe << ' ' << probe_word << ' ' << nonce << ' '
-       << epoch << ' ' << tcp << ' ' << (unix_name.empty() ? "-" : unix_name);
+  text << "regroup " << version << ' ' << host << ' ' << machine << ' ' << wires << ' '
+       << (library.empty() ? "-" : library) << ' ' << selection << ' ' << pid << ' ' << process << ' ' << segment << ' '
+       << bell << ' ' << probe << ' ' << probe_word << ' ' << nonce << ' ' << epoch << ' ' << tcp << ' '
+       << (unix_name.empty() ? "-" : unix_name);
   return text.str();
 }
 
 bool Contact::parse(const std::string& text, Contact* contact) {
   std::istringstream in(text);
   std::string magic;
-  in >> magic >> contact->version >> contact->host >> contact->machine >> contact->wires >> contact->selection >>
-      contact->pid >> contact->process >> contact->segment >> contact->bell >> contact->probe >> contact->probe_word >>
-      contact->nonce >> contact->epoch >> contact->tcp >> contact->unix_name;
+  in >> magic >> contact->version >> contact->host >> contact->machine >> contact->wires >> contact->library >>
+      contact->selection >> contact->pid >> contact->process >> contact->segment >> contact->bell >> contact->probe >>
+      contact->probe_word >> contact->nonce >> contact->epoch >> contact->tcp >> contact->unix_name;
   if (contact->unix_name == "-") contact->unix_name.clear();
+  if (contact->library == "-") contact->library.clear();
   return !in.fail() && magic == "regroup";
 }
 

@@ -9,13 +9,14 @@
 namespace regroup::backend::native {
 
 // Changes when what ranks publish to each other changes.
-inline constexpr int kWireVersion = 3;
+inline constexpr int kWireVersion = 4;
 
 struct Contact {
   int version = kWireVersion;
   std::string host;     // equal where ranks can share memory
   std::string machine;  // equal where they share cores
   int wires = 0;
+  std::string library;     // the module that carries operations; empty: none
   uint64_t selection = 0;  // by which table algorithms are chosen
   int pid = 0;
   uint64_t process = 0;

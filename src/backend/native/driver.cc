@@ -124,7 +124,7 @@ bool NativeBackend::sleep_until(base::Time until) {
     until = std::min({until, job->deadline_, job->next_question_});
     if (job->phase_ == Job::Phase::conflicted) until = std::min(until, job->conflict_until_);
   }
-  if (!idle()) waker_.sleep(until);
+  if (!idle()) waker_.sleep(look_at_library_again(until));
   transport_->woke();
   return true;
 }

@@ -26,8 +26,11 @@ class Job final : public Pending {
     eager,
     gathering,  // waiting until all have begun and called the same
     running,
-    conflicted,  // ranks called different things; waiting for the other's signature, for the message
-    withdrawn,   // a peer took its memory back or went on; waiting to hear why
+    announcing,          // over a module: ranks of other hosts are told what was called
+    carried,             // the library runs it
+    planned_by_library,  // a plan runs over the library's messages
+    conflicted,          // ranks called different things; waiting for the other's signature, for the message
+    withdrawn,           // a peer took its memory back or went on; waiting to hear why
   };
 
   Job(NativeBackend& backend, const Request& request) : backend_(backend), request_(&request) {}
@@ -60,7 +63,7 @@ class Job final : public Pending {
   base::Duration question_pause_{};
   transport::Signature signature_;
   transport::Conflict conflict_;
-  base::Time conflict_until_{};
+  base::Time conflict_until_{};  // until when to wait for an explanation of what has failed
   // send and receive
   transport::Message message_;
   bool posted_ = false;

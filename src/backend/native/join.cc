@@ -36,6 +36,9 @@ class NativeBackend::Joining {
       if (Status status = (this->*step)(); !status.ok()) return status;
     }
     finish();
+    if (options_.library != nullptr) {
+      if (Status status = backend_->open_library(deadline_, all_share_ ? "" : address_); !status.ok()) return status;
+    }
     return std::shared_ptr<Backend>(backend_.release(), &NativeBackend::let_go);
   }
 
@@ -88,6 +91,7 @@ class NativeBackend::Joining {
     mine_.host = host_identity(options_.host_label);
     mine_.machine = host_identity("");
     mine_.wires = static_cast<int>(options_.wires);
+    if (options_.library != nullptr) mine_.library = options_.library->name();
     mine_.selection = algorithms::selection_hash(options_.tuning.get());
     mine_.pid = getpid();
     mine_.process = transport::shm::process_token();
@@ -99,6 +103,7 @@ class NativeBackend::Joining {
     auto listener = net::Listener::open(*host, true);
     if (!listener.ok()) return listener.status();
     listener_.emplace(std::move(listener).value());
+    address_ = *host;
     mine_.tcp = net::format_host_port(*host, listener_->port());
     mine_.unix_name = listener_->unix_name();
     return Status();
@@ -153,6 +158,12 @@ class NativeBackend::Joining {
       if (contact.wires != mine_.wires) {
         return Status(StatusCode::invalid_argument, who + " asked for another transport than this rank", {rank});
       }
+      if (contact.library != mine_.library) {
+        return Status(StatusCode::invalid_argument,
+                      who + " asked for another backend than this rank: " + told(contact.library) + ", here " +
+                          told(mine_.library),
+                      {rank});
+      }
       backend_->facts_.epoch = std::max(backend_->facts_.epoch, contact.epoch + 1);
       contacts_.push_back(contact);
       all += text;
@@ -160,6 +171,8 @@ class NativeBackend::Joining {
     token_ = base::hash_bytes(all);
     return Status();
   }
+
+  static std::string told(const std::string& library) { return library.empty() ? "native" : library; }
 
   bool shares(Rank rank) const { return options_.wires != Wires::tcp && contacts_[rank].host == mine_.host; }
 
@@ -379,6 +392,7 @@ class NativeBackend::Joining {
   std::vector<Contact> contacts_;
   std::optional<net::Listener> listener_;
   std::vector<base::Fd> streams_;
+  std::string address_;  // of this host
   uint64_t token_ = 0;
   bool all_share_ = false;
   std::vector<Rank> refused_;

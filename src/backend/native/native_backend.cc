@@ -100,6 +100,7 @@ void NativeBackend::end(const Status& why, bool moves_on) {
     adopt();
     fail_all(broken_);
   }
+  close_library();
   if (freed_ticket_ != 0) transport::shm::SegmentRegister::of_process().unsubscribe(freed_ticket_);
   freed_ticket_ = 0;
   if (control_ != nullptr) {
@@ -116,6 +117,10 @@ void NativeBackend::end(const Status& why, bool moves_on) {
   tcp_ = nullptr;
   shm_ = nullptr;
   plans_ = PlanCache(facts_);
+}
+
+Status NativeBackend::check(const Request& request) const {
+  return library_ == nullptr ? check_algorithm(request, facts_) : check_for_library(request);
 }
 
 Status NativeBackend::refusal_locked() {

@@ -26,6 +26,7 @@
 #include "backend/backend.h"
 #include "backend/native/exchange.h"
 #include "backend/native/job.h"
+#include "backend/native/library_call.h"
 #include "backend/native/plans.h"
 #include "base/fork.h"
 #include "executor/eager.h"
@@ -36,10 +37,14 @@
 #include "net/control.h"
 #include "net/waker.h"
 #include "transport/mixed/mixed_transport.h"
+#include "transport/module/module_transport.h"
 #include "transport/shm/shm_transport.h"
 #include "transport/transport.h"
 
 namespace regroup::backend::native {
+
+// The algorithm by which a request asks for the library's own collective.
+inline constexpr std::string_view kByLibrary = "library";
 
 enum class Wires : uint8_t { automatic, shm, tcp };
 
@@ -48,6 +53,7 @@ struct NativeOptions {
   Rank size = 1;
   std::chrono::nanoseconds timeout = std::chrono::minutes(5);  // for joining
   Wires wires = Wires::automatic;
+  std::shared_ptr<const module::Module> library;  // that carries collectives; nullptr: none
   std::string interface;        // whose address others shall use; empty: the one that leads to `towards`
   std::string towards;          // a host all members reach (the store's); may be empty
   uint64_t previous_epoch = 0;  // of this member's life before; the next is above that of every member
@@ -69,7 +75,7 @@ class NativeBackend final : public Backend {
   Rank rank() const override { return facts_.rank; }
   Rank size() const override { return facts_.size; }
   uint64_t epoch() const override { return facts_.epoch; }
-  Status check(const Request& request) const override { return check_algorithm(request, facts_); }
+  Status check(const Request& request) const override;
   Status run(const Request& request) override;
   std::shared_ptr<Pending> start(Request request) override;
   void abort(const std::string& reason) override;
@@ -132,6 +138,22 @@ class NativeBackend final : public Backend {
   void end_collective(Job& job, Status status);
   bool bind_memory(Job& job, const Plan& plan);
   void move_input_away(const Request& request, executor::Binding& binding, std::byte* to);
+
+  // --- over a module (library.cc)
+  Status open_library(base::Time deadline, const std::string& address);
+  module::Module::Service service_of(const Request& request) const;
+  Status check_for_library(const Request& request) const;
+  Status begin_announcing(Job& job);
+  void announce_to_hosts(Job& job);
+  void announced_to_hosts(Job& job);
+  void carry(Job& job);
+  bool advance_carried(Job& job);
+  bool advance_planned_by_library(Job& job);
+  void library_failed(Job& job);
+  bool explain_failure(Job& job);
+  void take_back_from_library(Job& job, const Status& status);
+  void close_library();
+  base::Time look_at_library_again(base::Time until);
 
   // --- sends and receives (pairwise.cc)
   bool advance_pairwise();
@@ -211,6 +233,18 @@ class NativeBackend final : public Backend {
   std::vector<uint64_t> gives_, takes_;
   std::unordered_map<uint64_t, uint64_t> pair_sequences_;
   std::vector<uint64_t> any_sequences_;
+  // --- the driver's, in a group over a module
+  std::unique_ptr<module::Session> library_;
+  std::unique_ptr<transport::ModuleTransport> library_messages_;  // nullptr: it has none
+  LibraryCall library_call_;
+  module::Module::Service carries_;           // how the running collective is served
+  void* carried_ = nullptr;                   // while the library runs it
+  std::shared_ptr<const Plan> announcement_;  // to other hosts
+  bool announces_sizes_ = false;
+  std::vector<uint64_t> announced_;  // bytes that each rank gives to this one
+  base::Duration library_pause_{};
+  bool library_aborted_ = false;
+
   transport::Signature begun_signature_;
   uint64_t begun_ = 0;              // sequence of the last collective that was begun
   std::vector<bool> stream_ended_;  // tcp: the peer's stream has ended

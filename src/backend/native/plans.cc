@@ -173,6 +173,41 @@ bool takes_eager_path(const Request& request, Rank rank, Rank size, uint64_t lim
   }
 }
 
+bool add_pair_sizes(const Request& request, Rank rank, uint64_t weight, std::vector<uint64_t>* gives,
+                    std::vector<uint64_t>* takes) {
+  const uint64_t width = size_of(request.type) * weight;
+  switch (request.collective) {
+    case Collective::all_to_all:
+      if (request.equal) return false;
+      for (size_t r = 0; r < gives->size(); ++r) {
+        (*gives)[r] += request.counts[r] * width;
+        (*takes)[r] += request.receive_counts[r] * width;
+      }
+      return true;
+    case Collective::gather:
+    case Collective::scatter: {
+      if (request.counts_known) return false;
+      const bool gathers = request.collective == Collective::gather;
+      std::vector<uint64_t>& outer = gathers ? *gives : *takes;
+      std::vector<uint64_t>& at_root = gathers ? *takes : *gives;
+      outer[request.root] += request.count * width;
+      if (rank == request.root) {
+        for (size_t r = 0; r < at_root.size(); ++r) at_root[r] += request.counts[r] * width;
+      }
+      return true;
+    }
+    case Collective::batch: {
+      bool any = false;
+      for (size_t i = 0; i < request.members.size(); ++i) {
+        any |= add_pair_sizes(request.members[i], rank, base::mix(i, 3) | 1, gives, takes);
+      }
+      return any;
+    }
+    default:
+      return false;
+  }
+}
+
 algorithms::Facts selection_facts(const Request& request, const Problem& problem, const GroupFacts& facts,
                                   bool staging) {
   algorithms::Facts selection;

@@ -64,6 +64,12 @@ uint64_t agreed_bytes(const Request& request, Rank size);
 bool takes_eager_path(const Request& request, Rank rank, Rank size, uint64_t limit);
 bool differs_by_pair(const Request& request);
 
+// Adds to `gives` and `takes` the bytes that this rank gives to and takes from each, where that may differ by pair;
+// false where it may not. Members of a batch add up with weights (an operation's own is 1), so that sums are equal
+// where all sizes are.
+bool add_pair_sizes(const Request& request, Rank rank, uint64_t weight, std::vector<uint64_t>* gives,
+                    std::vector<uint64_t>* takes);
+
 // Plans that were made, the least recently used of them dropped when they exceed `kMostBytes`. Used by the driver
 // alone.
 class PlanCache {
