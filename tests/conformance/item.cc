@@ -11,7 +11,9 @@ namespace regroup::conformance {
 Item item_of(const Row& row) {
   const Case c = case_of(row);
   Item item;
-  item.group = {c.wire, c.ranks, c.launch};
+  item.group.wire = c.wire;
+  item.group.ranks = c.ranks;
+  item.group.launch = c.launch;
   item.row = row;
   return item;
 }
@@ -52,7 +54,9 @@ std::optional<Item> parse_item(std::string_view id) {
   const auto launch = find(value_names(Dimension::launch), words[4]);
   if (!index || !wire || !ranks || !launch) return std::nullopt;
   item.index = *index;
-  item.group = {static_cast<Wire>(*wire), static_cast<Rank>(std::stoul(words[3])), static_cast<Launch>(*launch)};
+  item.group.wire = static_cast<Wire>(*wire);
+  item.group.ranks = static_cast<Rank>(std::stoul(words[3]));
+  item.group.launch = static_cast<Launch>(*launch);
   return item;
 }
 

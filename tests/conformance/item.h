@@ -17,6 +17,7 @@ struct GroupKey {
   Wire wire = Wire::shm;
   Rank ranks = 1;
   Launch launch = Launch::threads;
+  std::string backend = "native";  // as JoinOptions::backend takes it
   friend auto operator<=>(const GroupKey&, const GroupKey&) = default;
 };
 
@@ -29,7 +30,8 @@ struct Item {
 };
 
 Item item_of(const Row& row);
-// "all_reduce:float32:…", "refusal:null_with_count:tcp:3:threads", "mismatch:count:shm:2:forked"; and the inverse.
+// "all_reduce:float32:…", "refusal:null_with_count:tcp:3:threads", "mismatch:count:shm:2:forked"; and the inverse, for
+// the backend native.
 std::string id_of(const Item& item);
 std::optional<Item> parse_item(std::string_view id);
 

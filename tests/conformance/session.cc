@@ -61,9 +61,12 @@ struct alignas(16) Session::Shared {
 };
 
 Session::Session(GroupKey key, std::vector<Item> items, SessionOptions options)
-    : key_(key), items_(std::move(items)), options_(std::move(options)), moved_(std::chrono::steady_clock::now()) {
-  REGROUP_ASSERT(key.ranks <= kMostRanks);
-  shared_bytes_ = sizeof(Shared) + sizeof(Cell) * items_.size() * key.ranks;
+    : key_(std::move(key)),
+      items_(std::move(items)),
+      options_(std::move(options)),
+      moved_(std::chrono::steady_clock::now()) {
+  REGROUP_ASSERT(key_.ranks <= kMostRanks);
+  shared_bytes_ = sizeof(Shared) + sizeof(Cell) * items_.size() * key_.ranks;
   void* memory = ::mmap(nullptr, shared_bytes_, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   REGROUP_ASSERT(memory != MAP_FAILED);
   shared_ = static_cast<Shared*>(memory);
@@ -72,17 +75,17 @@ Session::Session(GroupKey key, std::vector<Item> items, SessionOptions options)
   REGROUP_ASSERT(::pipe(ends) == 0);
   ended_ = base::Fd(ends[0]);
   const base::Fd held(ends[1]);  // by every child: end of file when the last has gone
-  const bool threads = key.launch == Launch::threads;
+  const bool threads = key_.launch == Launch::threads;
   static uint64_t made = 0;
   const std::string store_url = "file://" + options_.directory + "/store-" + std::to_string(++made);
   const pid_t parent = ::getpid();
-  for (Rank rank = 0; rank < (threads ? 1 : key.ranks); ++rank) {
+  for (Rank rank = 0; rank < (threads ? 1 : key_.ranks); ++rank) {
     const pid_t child = ::fork();
     REGROUP_ASSERT(child >= 0);
     if (child == 0) {
       ::prctl(PR_SET_PDEATHSIG, SIGKILL);
       if (::getppid() != parent) ::_exit(1);
-      run_child(rank, threads ? key.ranks : 1, store_url);
+      run_child(rank, threads ? key_.ranks : 1, store_url);
       ::_exit(0);
     }
     children_.push_back(child);
@@ -104,6 +107,7 @@ void Session::run_child(Rank first, Rank count, const std::string& store_url) {
   JoinOptions join;
   join.size = key_.ranks;
   join.timeout = options_.timeout;
+  join.backend = key_.backend;
   join.transport = key_.wire == Wire::tcp                                           ? "tcp"
                    : key_.wire == Wire::shm || key_.wire == Wire::shm_without_reads ? "shm"
                                                                                     : "auto";

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <deque>
 #include <filesystem>
+#include <iterator>
 #include <map>
 #include <memory>
 
@@ -22,6 +23,9 @@ using Steady = std::chrono::steady_clock;
 constexpr int kMostRestarts = 20;   // of a group that broke
 constexpr double kHangSeconds = 5;  // a group that took so long counts for several
 constexpr int kHangRestarts = 7;
+
+constexpr Wire kBriefWires[] = {Wire::shm, Wire::tcp};
+constexpr Rank kBriefRanks[] = {1, 2, 4};
 
 // A folder for the ranks to find each other in, removed at the end.
 class Folder {
@@ -157,26 +161,29 @@ class Round {
   uint64_t done_ = 0, total_ = 0;
 };
 
-}  // namespace
-
-std::vector<Item> items_of_round(const SuiteOptions& options, uint64_t seed) {
-  if (options.only) return {*options.only};
+// Of one round, but for the backend's name.
+std::vector<Item> items_of_backend(const SuiteOptions& options, const std::string& backend, uint64_t seed) {
+  const bool brief = backend != "native" && backend != "auto";
+  const std::vector<Wire> wires =
+      options.wires.empty() && brief ? std::vector(std::begin(kBriefWires), std::end(kBriefWires)) : options.wires;
+  const std::vector<Rank> ranks =
+      options.ranks.empty() && brief ? std::vector(std::begin(kBriefRanks), std::end(kBriefRanks)) : options.ranks;
   Space space = everything();
   const auto keep = [&space](Dimension d, auto wanted) {
     std::vector<uint8_t>& values = space.allowed[static_cast<size_t>(d)];
     std::erase_if(values, [&](uint8_t value) { return !wanted(value); });
   };
-  if (!options.wires.empty()) {
-    keep(Dimension::wire, [&](uint8_t value) {
-      return std::find(options.wires.begin(), options.wires.end(), static_cast<Wire>(value)) != options.wires.end();
-    });
+  if (!wires.empty()) {
+    keep(Dimension::wire,
+         [&](uint8_t value) { return std::find(wires.begin(), wires.end(), static_cast<Wire>(value)) != wires.end(); });
   }
-  if (!options.ranks.empty()) {
+  if (!ranks.empty()) {
     keep(Dimension::ranks, [&](uint8_t value) {
-      const Rank ranks = static_cast<Rank>(std::stoul(value_names(Dimension::ranks)[value]));
-      return std::find(options.ranks.begin(), options.ranks.end(), ranks) != options.ranks.end();
+      const Rank number = static_cast<Rank>(std::stoul(value_names(Dimension::ranks)[value]));
+      return std::find(ranks.begin(), ranks.end(), number) != ranks.end();
     });
   }
+  if (brief) keep(Dimension::algorithm, [](uint8_t value) { return value == 0; });
   for (const std::vector<uint8_t>& values : space.allowed) {
     if (values.empty()) return {};
   }
@@ -195,6 +202,18 @@ std::vector<Item> items_of_round(const SuiteOptions& options, uint64_t seed) {
     for (size_t index = 0; group.ranks > 1 && index < mismatch_names().size(); ++index) {
       items.push_back({Item::Kind::mismatch, group, {}, index});
     }
+  }
+  return items;
+}
+
+}  // namespace
+
+std::vector<Item> items_of_round(const SuiteOptions& options, uint64_t seed) {
+  std::vector<Item> items;
+  for (const std::string& backend : options.backends) {
+    std::vector<Item> more = options.only ? std::vector{*options.only} : items_of_backend(options, backend, seed);
+    for (Item& item : more) item.group.backend = backend;
+    items.insert(items.end(), std::make_move_iterator(more.begin()), std::make_move_iterator(more.end()));
   }
   return items;
 }

@@ -16,6 +16,9 @@
 namespace regroup::conformance {
 
 struct SuiteOptions {
+  // As JoinOptions::backend takes them. Besides native, each is tried with fewer wires and ranks unless those are
+  // given, and with algorithms of its own choice: what is new in it is how it carries out calls.
+  std::vector<std::string> backends = {"native"};
   std::vector<Wire> wires;  // empty: all
   std::vector<Rank> ranks;  // empty: all that the suite knows; others are left out
   uint64_t seed = 1;

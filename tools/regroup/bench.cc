@@ -19,7 +19,6 @@ struct Options {
   Measurement what;
   uint64_t bytes = 1 << 20;
   bool sweep = false;
-  std::string backend = "native";
   std::string memory = "ordinary";
   bool profile = false;
   bool json = false;
@@ -70,7 +69,7 @@ Json subject_of(const Options& options, const Measured& measured) {
     return object;
   }
   object["version"] = measured.version;
-  object["backend"] = ours ? options.backend : measured.contender;
+  object["backend"] = ours ? options.what.backend : measured.contender;
   object["transport"] = ours ? Json(call.transport) : Json();
   object["memory"] = ours ? options.memory : "ordinary";
   object["algorithm"] = ours ? Json(measured.algorithm) : Json();
@@ -105,9 +104,10 @@ void print_as_json(const Options& options, const Measured& measured) {
 
 void print_heading(const Options& options) {
   const Call& call = options.what.call;
-  print("{} among {} ranks{}, {} by {}, {} memory{}, transport {}\n", name(call.collective), call.ranks,
+  print("{} among {} ranks{}, {} by {}, {} memory{}, backend {}, transport {}\n", name(call.collective), call.ranks,
         call.threads > 1 ? fmt::format(" of {} threads", call.threads) : "", name(call.type),
-        name(options.what.op.kind), options.memory, options.what.in_place ? " (in place)" : "", call.transport);
+        name(options.what.op.kind), options.memory, options.what.in_place ? " (in place)" : "", options.what.backend,
+        call.transport);
   if (options.what.overlap) {
     print("{:>10} {:>18} {:>6} {:>14} {:>14} {:>14} {:>9}\n", "bytes", "algorithm", "calls", "communication",
           "computation", "together", "hidden");
@@ -236,7 +236,7 @@ void add_bench(CLI::App& app, int* status) {
   CLI::Option* threads =
       add_count(*verb, "--threads", &what.call.threads, 1, executor::kMostThreads,
                 "of each of regroup's ranks, which then has a core for each (REGROUP_THREADS, or 1)");
-  add_choice(*verb, "--backend", &options.backend, {"native"}, "which backend (native)");
+  verb->add_option("--backend", what.backend, "which backend (native)")->type_name("NAME");
   add_choice(*verb, "--transport", &what.call.transport, {"auto", "shm", "tcp"}, "auto, shm or tcp (auto)");
   add_choice(*verb, "--memory", &options.memory, {"ordinary", "mapped"},
              "ordinary, or mapped by regroup::allocate (ordinary)");

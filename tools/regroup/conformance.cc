@@ -55,6 +55,7 @@ void print_summary(const Options& options, const conformance::Summary& summary) 
 
 int run_all(const Options& options) {
   conformance::SuiteOptions suite;
+  suite.backends = options.backends;
   suite.wires = wires_of(options.transports);
   suite.ranks = options.ranks;
   suite.seed = options.seed;
@@ -75,7 +76,8 @@ int run_all(const Options& options) {
     if (++shown > kMostShown) return;
     bar.clear();
     const std::string id = conformance::id_of(item);
-    note("FAILED {}\n  {}\n  again: regroup conformance --seed {} --case {}\n", id, text, seed, id);
+    note("FAILED {} over {}\n  {}\n  again: regroup conformance --backend {} --seed {} --case {}\n", id,
+         item.group.backend, text, item.group.backend, seed, id);
   };
   const conformance::Summary summary = conformance::run_suite(suite);
   bar.clear();
@@ -91,7 +93,9 @@ void add_conformance(CLI::App& app, int* status) {
   CLI::App* verb =
       app.add_subcommand("conformance", "Try every collective, type, operator and edge case on this machine");
   static Options options;
-  add_list(*verb, "--backend", &options.backends, {"native"}, "which backends (all there are)");
+  verb->add_option("--backend", options.backends, "which backends, with commas between (native)")
+      ->delimiter(',')
+      ->type_name("NAME,…");
   add_list(*verb, "--transport", &options.transports, {"shm", "tcp", "mixed"},
            "which transports (all); mixed: ranks that count as being on several hosts");
   add_ranges(*verb, "-n", &options.ranks, 1, 17, "numbers of ranks (1-8,13,17)");

@@ -14,15 +14,16 @@ namespace {
 
 struct Contender {
   const char* title;
+  const char* backend;
   const char* transport;
   bool mapped;
   const char* explanation;
 };
 
 constexpr Contender kContenders[] = {
-    {"shared memory, mapped", "shm", true, "buffers from regroup::allocate: peers read them where they lie"},
-    {"shared memory, ordinary", "shm", false, "any memory, such as a std::vector"},
-    {"TCP over loopback", "tcp", false, "what would go between hosts"},
+    {"shared memory, mapped", "native", "shm", true, "buffers from regroup::allocate: peers read them where they lie"},
+    {"shared memory, ordinary", "native", "shm", false, "any memory, such as a std::vector"},
+    {"TCP over loopback", "native", "tcp", false, "what would go between hosts"},
 };
 
 struct Options {
@@ -42,6 +43,7 @@ struct Outcome {
 
 Outcome try_one(const Options& options, const Contender& contender) {
   Measurement what;
+  what.backend = contender.backend;
   what.call.collective = Collective::all_to_all;
   what.call.ranks = options.ranks;
   what.call.transport = contender.transport;
@@ -86,6 +88,7 @@ void print_as_json(const Options& options, const Outcome& outcome) {
   object["ranks"] = options.ranks;
   object["bytes"] = outcome.bytes;
   object["contender"] = "regroup";
+  object["backend"] = outcome.contender->backend;
   object["transport"] = outcome.contender->transport;
   object["memory"] = outcome.contender->mapped ? "mapped" : "ordinary";
   if (!outcome.problem.empty()) {

@@ -306,7 +306,7 @@ class Contest {
 
   void name_algorithm(const Contestant& one, const Call& call, Measured* measured) const {
     measured->algorithm = what_.algorithms[one.variant];
-    if (!measured->algorithm.empty()) return;
+    if (!measured->algorithm.empty() || !what_.plans()) return;
     measured->algorithm = takes_eager_path(call) ? "eager" : selection_of(call).algorithm->name;
   }
 

@@ -21,8 +21,9 @@ namespace regroup::tool {
 inline constexpr std::string_view kUs = "regroup";
 
 struct Measurement {
-  Call call;                    // but for `bytes`
-  std::vector<uint64_t> sizes;  // in bytes of a rank's larger side
+  std::string backend = "native";  // regroup's, as JoinOptions::backend takes it
+  Call call;                       // but for `bytes`
+  std::vector<uint64_t> sizes;     // in bytes of a rank's larger side
   ReduceOp op;
   bool in_place = false;
   bool check = false;  // every output element, after every call
@@ -30,9 +31,11 @@ struct Measurement {
   bool overlap = false;                        // the ways that take turns are those of overlap.h, and no algorithms
   std::vector<std::string> algorithms = {""};  // they take turns, too; "": the library's choice
   std::vector<std::string> against;            // peers, by name
-  uint32_t iterations = 0;                     // 0: as many as `seconds` allows, at least a few
-  uint32_t warmup = 0;                         // 0: some
-  double seconds = 0.7;                        // to spend on a contender and a size, where `iterations` leaves it open
+  // Whether calls are carried out by regroup's own schedules, here or in another process.
+  bool plans() const { return backend == "native" || backend == "auto" || backend.ends_with(":native"); }
+  uint32_t iterations = 0;  // 0: as many as `seconds` allows, at least a few
+  uint32_t warmup = 0;      // 0: some
+  double seconds = 0.7;     // to spend on a contender and a size, where `iterations` leaves it open
 };
 
 // One contender at one size.
@@ -41,7 +44,7 @@ struct Measured {
   std::string contender;  // "regroup", or a peer's name
   std::string reason;     // why it could not be measured; then nothing else is set. Empty: it was
   std::string version;
-  std::string algorithm;  // regroup's
+  std::string algorithm;  // of regroup's own schedules
   uint32_t iterations = 0;
   double p50_us = 0, min_us = 0, p99_us = 0;
   std::vector<double> round_p50s_us;

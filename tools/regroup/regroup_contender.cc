@@ -85,6 +85,7 @@ class RegroupContender final : public contest::Contender {
     join.store_url = store_url_;
     join.rank = rank;
     join.size = ranks;
+    join.backend = what_.backend;
     join.transport = what_.call.transport;
     join.threads = what_.call.threads;
     join.timeout = std::chrono::seconds(60);
